@@ -1,0 +1,247 @@
+"""What one transaction of a run is made of: rows, aggregates, last values, events, original bytes, report and offset."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from storage.keeping.changes import Changes, insert
+from storage.keeping.originals import Originals
+from storage.keeping.reports import clean_text, dump_json, dump_report
+from storage.keeping.schema import cells_table, metric_column, rows_table
+from storage.keeping.sources import Source
+from storage.keeping.state import Metric, RunState, metrics_rows
+from storage.keeping.tiers import LARGE, SMALL, Cells, cells_rows, first_row_needed, pyramid
+from storage.types import ROW_SCHEMA, Batch, Column, Event, ParseReport
+
+INSERT_ROWS = 122_880  # a row group of DuckDB
+INSERT_BYTES = 48 << 20  # of rows that wait at most
+INSERT_CELLS = 400_000  # about 80 MB of aggregates wait at most
+# More metric names than this in one run are not kept as columns: the archive has the lines, an event says so.
+MAX_METRICS = 1_000
+
+
+class AlreadyKnown(Exception):
+    """The same content was stored while this transaction was being prepared; `run_id` says as which run."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.run_id = run_id
+
+
+class RunWriter:
+    """Collects what belongs together of a run; made by `Store.writer`, or by `Store.together` for several runs.
+
+    Nothing can be seen by others before `commit`; leaving the block without it takes everything back. One thread may call
+    `append` while another calls `keep`.
+    """
+
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        run: RunState,
+        archive: Path,
+        changes: Changes,
+        at_once: Callable[[], None] | None,
+    ) -> None:
+        self.run = run
+        self.committed = False
+        self._cursor = cursor
+        self._changes = changes
+        self._at_once = at_once
+        self._use = threading.Lock()  # of the cursor
+        self._originals = Originals(cursor, run.no, archive, run.end, self._use)
+        self._pending: list[pa.Table] = []
+        self._pending_rows = self._pending_bytes = 0
+        self._cells: dict[int, list[Cells]] = {SMALL: [], LARGE: []}
+        self._cell_rows = 0
+        self._events: list[Event] = []
+        self._dropped: set[str] = set()
+        self._sources: list[Source] = []
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that is written."""
+        return self.run.id
+
+    @property
+    def rows(self) -> int:
+        """Rows of the run, those of this transaction included."""
+        return self.run.rows + self._pending_rows
+
+    @property
+    def events(self) -> int:
+        """Events taken in this transaction."""
+        return len(self._events)
+
+    def append(self, batch: Batch) -> None:
+        """Take rows (ROW_SCHEMA columns and float64 metrics) and events, in the order of the log."""
+        self._events.extend(batch.events)
+        if not batch.rows.num_rows:
+            return
+        with self._use:
+            self._pending.append(self._normalise(batch.rows))
+            self._pending_rows += batch.rows.num_rows
+            self._pending_bytes += self._pending[-1].nbytes
+            if self._pending_rows >= INSERT_ROWS or self._pending_bytes >= INSERT_BYTES:
+                self._insert_rows()
+
+    def keep(self, data: bytes, encoding: str = "utf-8") -> None:
+        """Keep the next original bytes of the log. `encoding` says where its lines end."""
+        self._originals.feed(data, encoding)
+
+    def came_from(self, source: Source) -> None:
+        """Note what was read of which source, once a transaction; its `run` is filled in here."""
+        self._sources.append(replace(source, run=self.run.id))
+
+    def commit(
+        self,
+        *,
+        report: ParseReport | None = None,
+        offset: int | None = None,
+        reader_state: Mapping[str, Any] | None = None,
+        fingerprint: str | None = None,
+        head: tuple[str, int] | None = None,
+    ) -> int:
+        """Make everything durable and visible at once (of several runs that are written together: with the last of them).
+
+        Returns the run's version, the new one if it is durable. None leaves a value as it was. `offset` and `report.bytes` are
+        bytes of the source; `fingerprint` is the SHA-256 of all of them, `head` that of its first bytes and their number.
+        Raises AlreadyKnown when another run has that fingerprint by now.
+        """
+        if self.committed:
+            raise RuntimeError("a writer commits once")
+        self._insert_rows()
+        self._hand_over(report)
+        values = self.run.kept() | {
+            "bytes": None if report is None else report.bytes,
+            "offset": offset,
+            "report": None if report is None else dump_report(report),
+            "reader_state": None if reader_state is None else dump_json(reader_state),
+            "fingerprint": fingerprint,
+            "head": head and head[0],
+            "head_bytes": head and head[1],
+        }
+        self._changes.run(self.run, values)
+        self.committed = True
+        if self._at_once:
+            self._at_once()
+        return self.run.version
+
+    def close(self, *, keep: bool) -> None:
+        """Let go of the archive file; unless `keep`, it is again as it was."""
+        self._originals.close(keep=keep)
+
+    def _hand_over(self, report: ParseReport | None) -> None:
+        """Leave to the transaction what goes into shared tables."""
+        self._hand_over_cells()
+        self._save_metrics(report)
+        if self._dropped:
+            text = f"{len(self._dropped)} metric names beyond the first {MAX_METRICS} are not kept as curves"
+            self._events.append(Event(0, "too_many_metrics", text, data={"names": len(self._dropped)}))
+        if self._events:
+            self._changes.add("events", events_rows(self.run.no, self._events))
+        if (frames := self._originals.finish()) is not None:
+            self._changes.add("frames", frames)
+        self._changes.sources(self._sources)
+        self.run.end = self._originals.end
+
+    def _normalise(self, rows: pa.Table) -> pa.Table:
+        """Return rows under the names and types of the warehouse, places that are missing as nulls."""
+        columns: dict[str, pa.ChunkedArray] = {}
+        for field in ROW_SCHEMA:
+            known = field.name in rows.column_names
+            column = rows[field.name].cast(field.type) if known else pa.nulls(rows.num_rows, field.type)
+            columns[field.name] = column.cast(pa.int64()) if pa.types.is_timestamp(field.type) else column
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            if name not in ROW_SCHEMA.names and (metric := self._metric(clean_text(name))) is not None:
+                columns.setdefault(metric_column(metric.no), column.cast(pa.float64(), safe=False))
+        return pa.table(columns)
+
+    def _metric(self, name: str) -> Metric | None:
+        metrics = self.run.metrics
+        if name not in metrics and len(metrics) >= MAX_METRICS:
+            self._dropped.add(name)
+            return None
+        if name not in metrics:
+            metrics[name] = Metric(len(metrics), Column(name, name))
+            column = metric_column(metrics[name].no)
+            self._cursor.execute(f"alter table {rows_table(self.run.no)} add column {column} double")
+            self.run.columns.append(column)
+        return metrics[name]
+
+    def _insert_rows(self) -> None:
+        if not self._pending:
+            return
+        rows = pa.concat_tables(self._pending, promote_options="default").combine_chunks()
+        kinds = rows["kind"].combine_chunks().dictionary_encode()
+        rows = rows.set_column(rows.column_names.index("kind"), "kind", kinds)
+        rows = rows.append_column("row", pa.array(np.arange(self.run.rows, self.run.rows + rows.num_rows)))
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+        self._grow_cells(rows)
+        insert(self._cursor, rows_table(self.run.no), self._in_order(rows))
+        self.run.follow(rows)
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the columns of their table, in its order."""
+        missing = pa.nulls(rows.num_rows, pa.float64())
+        names = self.run.columns
+        return pa.table([rows[name] if name in rows.column_names else missing for name in names], names=names)
+
+    def _grow_cells(self, rows: pa.Table) -> None:
+        """Aggregate the cells that `rows`, not inserted yet, complete."""
+        before, after = self.run.rows, self.run.rows + rows.num_rows
+        if before // SMALL == after // SMALL:
+            return
+        start = first_row_needed(before, after)
+        if start < before:
+            sql = f"select * from {rows_table(self.run.no)} where row >= {start:d} and row < {before:d}"
+            earlier = self._cursor.sql(sql).to_arrow_table()
+            rows = rows.set_column(rows.column_names.index("kind"), "kind", rows["kind"].cast(pa.string()))
+            rows = pa.concat_tables([earlier, rows], promote_options="default")
+        metrics = {column: m.no for m in self.run.metrics.values() if (column := metric_column(m.no)) in rows.column_names}
+        for tier, cells in pyramid(rows, metrics, before, after):
+            self._cells[tier].append(cells)
+            self._cell_rows += len(cells["cell"])
+        if self._cell_rows >= INSERT_CELLS:
+            self._hand_over_cells()
+            self._changes.save_rows()
+
+    def _hand_over_cells(self) -> None:
+        for tier, waiting in self._cells.items():
+            if waiting:
+                self._changes.add(cells_table(tier), cells_rows(self.run.no, waiting))
+        self._cells, self._cell_rows = {SMALL: [], LARGE: []}, 0
+
+    def _save_metrics(self, report: ParseReport | None) -> None:
+        for column in report.columns if report else ():
+            if metric := self.run.metrics.get(clean_text(column.name)):
+                metric.column = column
+        fresh = [metric for metric in self.run.metrics.values() if not metric.stored]
+        kept = [metric for metric in self.run.metrics.values() if metric.stored]
+        if fresh:
+            self._changes.add("metrics", metrics_rows(self.run.no, fresh))
+        if kept:
+            self._changes.metrics(metrics_rows(self.run.no, kept))
+        for metric in fresh:
+            metric.stored = True
+
+
+def events_rows(run_no: int, events: list[Event]) -> pa.Table:
+    """Return events as rows of the table `events`."""
+    return pa.table(
+        {
+            "run": pa.array([run_no] * len(events), pa.int32()),
+            "line": pa.array([e.line for e in events], pa.int64()),
+            "kind": pa.array([clean_text(e.kind) for e in events], pa.string()),
+            "text": pa.array([clean_text(e.text) for e in events], pa.string()),
+            "step": pa.array([e.step for e in events], pa.int64()),
+            "segment": pa.array([e.segment for e in events], pa.int32()),
+            "data": pa.array([dump_json(dict(e.data)) for e in events], pa.string()),
+        }
+    )

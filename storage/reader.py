@@ -1,0 +1,334 @@
+"""Bytes of a log in; canonical rows, events and an exact report out: the streaming reader.
+
+    decode (packing, encoding, lines) -> what is it (head, guess) -> a container, or text -> rows (names, units, steps)
+
+Chunks may be of any size, and a reader can stop anywhere and go on in another process (`state`): the rows are the same.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage.reading import commas, ends, formats, rows
+from storage.reading.belief import is_document
+from storage.reading.chronicle import Chronicle
+from storage.reading.config import ConfigScanner
+from storage.reading.containers import (
+    CONTAINERS,
+    Boxes,
+    Delimited,
+    GpuRows,
+    HfDict,
+    JsonLines,
+    Keras,
+    Markdown,
+    Mllog,
+    NvidiaSmi,
+    Stanzas,
+    TfEvents,
+    TrainerState,
+)
+from storage.reading.decode import Block, Decoder
+from storage.reading.events import EventScanner
+from storage.reading.guess import guess
+from storage.reading.head import BYTES, Head
+from storage.reading.merge import Merger
+from storage.reading.segments import Placer
+from storage.reading.tally import Tally
+from storage.reading.text import TextReader
+from storage.types import ROW_SCHEMA, Batch, Event, ParseReport, Unparsed
+
+CHUNK = 1 << 22
+STATE_VERSION = 4  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
+_BOXES: dict[str, Any] = {container.name: container for container in (*CONTAINERS, TfEvents)}
+# Containers whose records stand among other text, and what a block must hold to be worth a look.
+_AMONG_TEXT = (
+    (HfDict.name, (b"{'", b"%|")),
+    (Mllog.name, (b":::MLLOG",)),
+    (JsonLines.name, (b'{"',)),
+    (Boxes.name, (b"\n|",)),
+    (NvidiaSmi.name, (b"MiB |", b".0 O")),
+    (Markdown.name, (b"|-", b"| -", b"|:", b"| :", b"|\n")),
+    (GpuRows.name, (b" MiB,", b" MiB\n")),
+    (Keras.name, (b"Epoch ", b"/step - ", b"s - loss: ")),
+    (Stanzas.name, (b"tep", b"poch", b"ter", b"pdate", b"TEP", b"POCH", "轮".encode(), "步".encode())),
+)
+_MAIN = (HfDict.name, Keras.name, Markdown.name, Stanzas.name)  # whose losses tell what the log is
+
+
+class ReadResult(NamedTuple):
+    """Everything a file gave: rows (ROW_SCHEMA columns first), events, report."""
+
+    rows: pa.Table
+    events: tuple[Event, ...]
+    report: ParseReport
+
+
+class LogReader:
+    """Reads one log in chunks of any size.
+
+    `format_name` reads it as that format (a file of formats/) instead of guessing. `state` goes on where another reader
+    stopped: feed the bytes of the file from `state["offset"]` on. Raises UnreadableLog for what is no text log.
+    """
+
+    def __init__(self, name: str = "", *, format_name: str | None = None, state: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self._only = format_name
+        self._decoder, self._head, self._placer, self._tally = Decoder(), Head(), Placer(), Tally()
+        self._merger, self._events, self._config = Merger(), EventScanner(), ConfigScanner()
+        self._chronicle = Chronicle()
+        self._settings: dict[str, Any] = {}
+        self._unended = False  # the last line of the next block has no end
+        self._cells = b""  # the last line that was read of a table
+        self._mode: str | None = formats.kind_of(format_name) if format_name else None
+        self._text = TextReader(format_name)
+        self._boxes: dict[str, Any] = {}
+        if state and not state.get("fresh"):
+            self._restore(state)
+
+    def feed(self, data: bytes) -> list[Batch]:
+        """Take the next bytes of the file; return the rows and events of the lines that are complete."""
+        if self._mode is None and not self._decoder.bytes and TfEvents.score(data[:64]):
+            self._mode = TfEvents.name
+        if self._mode == TfEvents.name:
+            self._decoder.bytes += len(data)
+            box = self._boxes.setdefault(TfEvents.name, TfEvents())
+            return self._batch(self._boxed(TfEvents.name, box, box.feed(data), None), [])
+        return [batch for block in self._decoder.feed(data) for batch in self._block(block)]
+
+    def finish(self) -> list[Batch]:
+        """Take the end of the file: the last line may have no end. Raises UnreadableLog if there was no text."""
+        blocks = [] if self._mode == TfEvents.name else list(self._decoder.finish())
+        batches = [batch for block in blocks[:-1] for batch in self._block(block)]
+        self._unended = self._decoder.unended
+        batches += [batch for block in blocks[-1:] for batch in self._block(block)]
+        if self._mode is None and (mode := self._head.finish(self._guess)):
+            batches += self._begin(mode)
+        parts = self._text.finish(self._decoder.lines)
+        if Stanzas.name in self._boxes:
+            self._boxes[Stanzas.name].log_lines = self._decoder.lines
+        for name, box in self._boxes.items():
+            parts += self._boxed(name, box, box.finish(), None)
+        config = {key: value for box in self._boxes.values() for key, value in getattr(box, "config", {}).items()}
+        self._settings = {**config, **self._config.result()}
+        return batches + self._batch(parts, self._events.finish(), final=True)
+
+    def _block(self, block: Block) -> list[Batch]:
+        if self._mode is None:
+            mode = self._head.feed(block, self._guess)
+            return self._begin(mode) if mode else []
+        return self._read(block)
+
+    @staticmethod
+    def _guess(sample: bytes, final: bool) -> str | None:
+        mode = guess(sample, final)
+        waits = not final and mode in ("text", Delimited.name) and commas.told(sample) is None
+        return None if waits else mode
+
+    def _begin(self, mode: str) -> list[Batch]:
+        self._mode = mode
+        block = self._head.take()
+        if mode == "text" or mode == Delimited.name and b"," not in block.data.split(b"\n", 1)[0]:
+            sample = block.data[: block.data.rfind(b"\n", 0, BYTES) + 1] or block.data[:BYTES]
+            told = commas.told(sample)
+            self._text.commas = commas.likely(sample) if told is None else told
+        self._text.belief.document = is_document(block.data)
+        return self._read(block)
+
+    def _read(self, block: Block) -> list[Batch]:
+        """Return the rows and events of a block; only lines that are no records are searched for events and settings."""
+        if self._text.commas:
+            block = replace(block, data=commas.pointed(block.data))
+        if self._mode == Delimited.name:
+            block = self._whole_cells(block)
+        parts, taken = self._parts(block)
+        events: list[Event] = []
+        if self._mode != TrainerState.name:
+            rest = block.without(taken)
+            if len(rest.numbers):
+                events = self._events.feed(rest.data, int(rest.numbers[0]), rest.numbers)
+                self._config.feed(rest.data, int(rest.numbers[0]), rest.numbers)
+        return self._batch(parts, events)
+
+    def _whole_cells(self, block: Block) -> Block:
+        """Return the block of a table without the number in which its last line breaks off."""
+        *before, last = block.data[:-1].rsplit(b"\n", 2)[-2:]
+        example = before[0] if before else self._cells
+        self._cells = last
+        if not self._unended or (rest := ends.without_last(last, example)) is None:
+            return block
+        self._text.ended.note(int(block.numbers[-1]))
+        return Block(block.data[: len(block.data) - 1 - len(last)] + rest + b"\n", block.numbers)
+
+    def _parts(self, block: Block) -> tuple[list[pa.Table], np.ndarray]:
+        """Return the parts of rows that a block gives, and which of its lines are records."""
+        places = np.arange(len(block.numbers))
+        if self._mode in _BOXES and self._mode != HfDict.name:
+            parts = self._box(str(self._mode), block, places)
+            return parts, _taken(parts, len(places))
+        boxed: list[pa.Table] = []
+        others = np.zeros(len(places), bool)  # lines of records that are not whole yet
+
+        def claim(rest: Block, where: np.ndarray) -> np.ndarray:
+            for name, marks in _AMONG_TEXT:
+                if name in (Markdown.name, Stanzas.name) and self._text.belief.document:
+                    continue
+                inside = getattr(self._boxes.get(name), "inside", False)
+                if self._only in (None, name) and (inside or any(_has(rest.data, mark) for mark in marks)):
+                    boxed.extend(self._box(name, rest, where))
+                    if took := getattr(self._boxes[name], "took", None):
+                        others[where[np.isin(rest.numbers, took)]] = True
+            return (_taken(boxed, len(places)) | others)[where]
+
+        if self._mode == HfDict.name:
+            claim(block, places)
+            return boxed, _taken(boxed, len(places))
+        parts, taken = self._text.feed(block, claim, unended=self._unended)
+        return [*boxed, *parts], taken
+
+    def _box(self, name: str, block: Block, places: np.ndarray) -> list[pa.Table]:
+        """Return the rows that a container finds in these lines; `places` = where each stands in the whole block."""
+        box = self._boxes.setdefault(name, _BOXES[name]())
+        if name == TrainerState.name:
+            return self._boxed(name, box, box.feed(block.data, int(block.numbers[0])), None)
+        if not getattr(box, "own_numbers", False):
+            return self._boxed(name, box, box.feed(block.data, 0), block, places)
+        parts = self._boxed(name, box, box.feed(block.data, 0, block.numbers), None)
+        return [_located(part, block.numbers, places) for part in parts]
+
+    def _boxed(
+        self, name: str, box: Any, table: pa.Table | None, block: Block | None, places: np.ndarray | None = None
+    ) -> list[pa.Table]:
+        """Return a container's table as parts; without a block its line numbers are those of the log already."""
+        stray = name == "jsonl" and self._mode != "jsonl"
+        for problem in box.problems if not stray else ():
+            line = int(block.numbers[problem.line]) if block else problem.line
+            self._tally.unparsed(Unparsed(line, problem.text, problem.reason))
+        box.problems = []
+        if table is None or not table.num_rows:
+            return []
+        kinds, found = rows.canonical(table, box.units, self._text.columns)
+        at = table["line"].to_numpy()
+        numbers = block.numbers[at] if block else at
+        if stray and block is not None:
+            keep = rows.tells_training(table.num_rows, found)
+            assigned = pc.match_substring_regex(block.lines().take(pa.array(at)), r"^[^{]*=")  # `values = {"loss": 1}` is code
+            keep &= ~assigned.to_numpy(zero_copy_only=False)
+            at, numbers, kinds = at[keep], numbers[keep], kinds.filter(pa.array(keep))
+            found = {column: values.filter(pa.array(keep)) for column, values in found.items()}
+        if not len(at):
+            return []
+        per_epoch = getattr(box, "per_epoch", False)
+        part = rows.part(at if places is None else places[at], numbers, kinds, found, per_epoch=per_epoch)
+        self._text.rows[name] += len(at)
+        if name in _MAIN or stray:
+            losses = part["line"].filter(rows.trains(part)).to_numpy()
+            if len(losses):
+                self._text.belief.declare(name, int(losses[0]))
+                self._text.belief.saw(np.sort(losses))
+        return [part]
+
+    def _batch(self, parts: list[pa.Table], events: list[Event], *, final: bool = False) -> list[Batch]:
+        for problem in self._text.unparsed:
+            self._tally.unparsed(problem)
+        self._text.unparsed = []
+        merged = self._merger.feed(parts, final=final)
+        table, found = rows.place(merged, self._placer) if merged is not None else (ROW_SCHEMA.empty_table(), [])
+        for event in found:
+            if event.kind == "launch":
+                self._config.launched(event.line)
+        if merged is not None:
+            self._tally.rows(table)
+            self._text.forms.place(table)
+        placed = self._chronicle.release([*events, *found], table, self._merger.held_line)
+        return [Batch(table, placed)] if table.num_rows or placed else []
+
+    def report(self) -> ParseReport:
+        """Return what was understood so far."""
+        config = self._settings or self._config.result()
+        stanzas = self._boxes.get(Stanzas.name)
+        more = max(0, stanzas.lines - self._text.rows[Stanzas.name]) if stanzas else 0
+        return self._tally.report(self._decoder, self._text, self._placer, self._mode, config, self._merger.joined + more)
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able state; a new reader made with it goes on with the bytes from `state["offset"]`."""
+        boxes = {name: box.state() for name, box in self._boxes.items()}
+        if self._mode == TfEvents.name or any(box is None for box in boxes.values()):
+            return {"fresh": True, "offset": 0}
+        decoder = self._decoder.state()
+        return {
+            "version": STATE_VERSION,
+            "offset": decoder["offset"],
+            "decoder": decoder,
+            "head": self._head.state(),
+            "mode": self._mode,
+            "only": self._only,
+            "text": self._text.state(),
+            "boxes": boxes,
+            "merger": self._merger.state(),
+            "placer": self._placer.state(),
+            "tally": self._tally.state(),
+            "events": self._events.state(),
+            "chronicle": self._chronicle.state(),
+            "config": self._config.state(),
+            "cells": self._cells.decode("utf-8", "replace")[-4096:],
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._mode, self._only = state["mode"], state["only"]
+        self._text = TextReader(self._only)
+        self._text.restore(state["text"])
+        self._decoder.restore(state["decoder"])
+        self._head.restore(state["head"])
+        self._merger.restore(state["merger"])
+        self._placer.restore(state["placer"])
+        self._tally.restore(state["tally"])
+        self._events.restore(state["events"])
+        self._chronicle.restore(state["chronicle"])
+        self._config.restore(state["config"])
+        self._cells = state.get("cells", "").encode()
+        for name, kept in state["boxes"].items():
+            self._boxes[name] = _BOXES[name]()
+            self._boxes[name].restore(kept)
+
+
+def can_go_on(state: dict[str, Any] | None) -> bool:
+    """Say whether a new reader can go on from a kept state; if not, the log must be read again from its first byte."""
+    return bool(state) and not state.get("fresh") and state.get("version") == STATE_VERSION  # type: ignore[union-attr]
+
+
+def read_file(path: str | Path, *, format_name: str | None = None) -> ReadResult:
+    """Read a whole file. Raises UnreadableLog where it holds nothing that can be read as a log."""
+    reader = LogReader(Path(path).name, format_name=format_name)
+    batches: list[Batch] = []
+    with open(path, "rb") as source:
+        while chunk := source.read(CHUNK):
+            batches += reader.feed(chunk)
+    batches += reader.finish()
+    tables = [batch.rows for batch in batches] or [ROW_SCHEMA.empty_table()]
+    table = pa.concat_tables(tables, promote_options="default")
+    return ReadResult(table, tuple(event for batch in batches for event in batch.events), reader.report())
+
+
+def _has(data: bytes, mark: bytes) -> bool:
+    """Say whether a text holds a mark; one byte is searched for twenty times quicker than two."""
+    return all(mark[i : i + 1] in data for i in range(len(mark) - 1, -1, -1)) and mark in data
+
+
+def _located(part: pa.Table, numbers: np.ndarray, places: np.ndarray) -> pa.Table:
+    """Return rows with their place in the block by their line number; rows of lines before the block come first."""
+    index = np.searchsorted(numbers, part["line"].to_numpy())
+    at = np.where(part["line"].to_numpy() < numbers[0], -1, places[np.minimum(index, len(places) - 1)])
+    return part.set_column(part.column_names.index("at"), "at", pa.array(at))
+
+
+def _taken(parts: list[pa.Table], lines: int) -> np.ndarray:
+    taken = np.zeros(lines, bool)
+    for part in parts:
+        at = part["at"].to_numpy()
+        taken[at[at >= 0]] = True
+    return taken

@@ -1,0 +1,152 @@
+"""Where the lines of a block are, without making a Python string of each."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from messages import Text
+
+NEWLINE, CARRIAGE_RETURN, SPACE, TAB = 10, 13, 32, 9
+PIECE_BYTES = 1 << 16
+TEXT_LIMIT = 300  # characters of a line kept in a problem
+
+
+class Problem(NamedTuple):
+    """A line that should have been a row and was not: its number, its text (cut) and why."""
+
+    line: int
+    text: str
+    reason: Text
+
+
+class Lines:
+    """The lines of `block` as byte offsets: `starts` inclusive, `ends` exclusive, blanks (and `tabs`) at both ends left out.
+
+    With `returns` a carriage return ends a piece too (progress bars); `number` is the 0-based newline-line of each piece.
+    """
+
+    def __init__(self, block: bytes, *, returns: bool = False, tabs: bool = True) -> None:
+        if block and not block.endswith(b"\n"):
+            block += b"\n"
+        self.block = block
+        self.bytes = np.frombuffer(block, np.uint8)
+        breaks = np.flatnonzero(self.bytes == NEWLINE)
+        self.number = np.arange(len(breaks))
+        if returns and b"\r" in block:
+            newlines = breaks
+            breaks = np.flatnonzero((self.bytes == NEWLINE) | (self.bytes == CARRIAGE_RETURN))
+            self.number = np.searchsorted(newlines, breaks)
+        self.breaks = breaks
+        self.starts = np.concatenate(([0], breaks[:-1] + 1)) if len(breaks) else breaks
+        self.ends = breaks
+        self._places: dict[int, np.ndarray] = {}
+        self._first: np.ndarray | None = None
+        self._trim(TAB if tabs else SPACE)
+
+    def _trim(self, tab: int) -> None:
+        """Move starts and ends inwards over blanks; the passes end with the longest run of blanks that is at most 64."""
+        data, starts, ends = self.bytes, self.starts.copy(), self.ends.copy()
+        for edge, shift, at in ((starts, 1, 0), (ends, -1, -1)):
+            todo = np.flatnonzero(starts < ends)
+            for _ in range(64):
+                byte = data[edge[todo] + at]
+                todo = todo[(byte == SPACE) | (byte == CARRIAGE_RETURN) | (byte == tab)]
+                if not len(todo):
+                    break
+                edge[todo] += shift
+                todo = todo[starts[todo] < ends[todo]]
+        self.starts, self.ends = starts, ends
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def first(self) -> np.ndarray:
+        """Return the first byte of each line, 0 for an empty one."""
+        if self._first is None:
+            self._first = np.where(self.starts < self.ends, self.bytes[np.minimum(self.starts, len(self.bytes) - 1)], 0)
+        return self._first
+
+    def places(self, byte: int) -> np.ndarray:
+        """Return where in the block a byte stands; found once."""
+        if byte not in self._places:
+            self._places[byte] = np.flatnonzero(self.bytes == byte)
+        return self._places[byte]
+
+    def last(self) -> np.ndarray:
+        """Return the last byte of each line, 0 for an empty one."""
+        return np.where(self.starts < self.ends, self.bytes[np.maximum(self.ends - 1, 0)], 0)
+
+    def raw(self, index: int | np.integer) -> bytes:
+        """Return one line without its line end."""
+        return self.block[self.starts[index] : self.ends[index]]
+
+    def whole(self, index: int | np.integer) -> str:
+        """Return one line as text, uncut."""
+        return self.raw(index).decode("utf-8", "replace")
+
+    def text(self, index: int | np.integer) -> str:
+        """Return one line as text, cut for showing."""
+        end = min(self.ends[index], self.starts[index] + 4 * TEXT_LIMIT)
+        return self.block[self.starts[index] : end].decode("utf-8", "replace")[:TEXT_LIMIT]
+
+    def problems(self, wanted: np.ndarray, first_line: int, reason: Text, limit: int = 1000) -> Iterator[Problem]:
+        """Yield a problem for the lines with these indices, at most `limit` of them."""
+        for index in wanted[:limit]:
+            yield Problem(first_line + int(self.number[index]), self.text(index), reason)
+
+    def take(self, wanted: np.ndarray) -> bytes:
+        """Return the lines with these indices, newline-ended: slices of neighbouring lines are copied in one go."""
+        if len(wanted) == len(self):
+            return self.block
+        if not len(wanted):
+            return b""
+        cut = np.flatnonzero(np.diff(wanted) != 1) + 1
+        heads, tails = wanted[np.concatenate(([0], cut))], wanted[np.concatenate((cut - 1, [len(wanted) - 1]))]
+        pieces = zip(self.starts[heads].tolist(), self.ends[tails].tolist(), strict=True)
+        return b"\n".join(self.block[start:end] for start, end in pieces) + b"\n"
+
+
+def has(data: bytes, needle: bytes) -> bool:
+    """Return whether the bytes hold a short needle; several times quicker than `in` where its first letters are frequent."""
+    values = np.frombuffer(data, np.uint8)
+    size = len(values) - len(needle) + 1
+    if size <= 0:
+        return False
+    found = values[:size] == needle[0]
+    for place, byte in enumerate(needle[1:], 1):
+        found &= values[place : size + place] == byte
+    return bool(found.any())
+
+
+def any_match(block: bytes, pattern: str) -> bool:
+    """Return whether a RE2 pattern is found in the block: in pieces of many lines, which costs a third of line by line."""
+    cuts = [0]
+    while cuts[-1] < len(block):
+        begin = cuts[-1]
+        end = block.rfind(b"\n", begin, begin + PIECE_BYTES) + 1 or block.find(b"\n", begin + PIECE_BYTES) + 1
+        cuts.append(end or len(block))
+    offsets = pa.py_buffer(np.array(cuts, np.int32))
+    pieces = pa.Array.from_buffers(pa.binary(), len(cuts) - 1, [None, offsets, pa.py_buffer(block)])
+    return bool(pc.any(pc.match_substring_regex(pieces, pattern)).as_py())
+
+
+def arrow_texts(lines: Lines, wanted: np.ndarray) -> pa.ChunkedArray:
+    """Return the wanted lines as Arrow text, copied at most once, in four chunks for those who work in parallel."""
+    data, breaks = lines.block, lines.breaks
+    if len(wanted) != len(lines):
+        data = lines.take(wanted)
+        breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
+    offsets = np.zeros(len(breaks) + 1, np.int32)
+    offsets[1:] = breaks + 1
+    whole = pa.Array.from_buffers(pa.string(), len(breaks), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    size = max(4096, -(-len(breaks) // 4))
+    return pa.chunked_array([whole.slice(start, size) for start in range(0, len(breaks), size)], pa.string())
+
+
+def sample_lines(sample: bytes, *, returns: bool = False) -> Lines:
+    """Return the whole lines of a sample; a cut last line is left out unless it is the only one."""
+    cut = sample.rfind(b"\n")
+    return Lines(sample[: cut + 1] if cut > 0 else sample, returns=returns)

@@ -1,0 +1,255 @@
+"""From columns as they were printed to canonical rows: names, units, kinds, global steps, one order of columns."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage.reading import columns
+from storage.reading.plans import LOSS_ROLES, Plan
+from storage.reading.segments import Placer, Rows
+from storage.reading.template import timestamps
+from storage.types import ROW_SCHEMA, Column, Event
+
+# What a part of a batch holds before its rows are placed: `at` orders the rows of a block, the rest as in ROW_SCHEMA.
+_PLACES = {"step_printed": pa.float64(), "epoch": pa.float64(), "timestamp": pa.timestamp("ms"), "rank": pa.float64()}
+_FIXED = ("at", "line", "kind", "anchor", "per_epoch", "open", *_PLACES)
+_KIND_COLUMNS = ("kind", "type", "mode", "split", "phase", "stage")
+_KINDS = {
+    "train": "train", "training": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval", "test": "eval",
+    "evaluation": "eval", "dev": "eval", "telemetry": "telemetry", "summary": "summary",
+}  # fmt: skip
+_STEP_ORDER = ("global_step", "global_steps", "step", "steps", "current_steps", "iteration", "iter", "num_updates")
+_TELEMETRY = ("hardware",)
+MAX_WHOLE = 2**53  # a step from here on is not exact as float64: it is left out, and the report says so
+_STAMP = r"^\s*\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d"
+
+
+def part(
+    at: np.ndarray,
+    numbers: np.ndarray,
+    kind: str | pa.Array,
+    found: Mapping[str, pa.Array],
+    *,
+    plan: Plan | None = None,
+    per_epoch: bool = False,
+) -> pa.Table:
+    """Return rows of one kind of line: `at` = place in the block, `numbers` = line numbers, `found` = canonical columns."""
+    count = len(at)
+    kinds = pa.repeat(kind, count) if isinstance(kind, str) else kind
+    declared = plan is None or plan.format is not None
+    anchor = pc.or_(pc.equal(kinds, "train"), pc.and_(pc.equal(kinds, "eval"), declared))
+    fixed: dict[str, Any] = {"at": at, "line": numbers, "kind": kinds, "anchor": anchor}
+    fixed["per_epoch"] = pa.repeat(per_epoch or bool(plan and plan.per_epoch), count)
+    fixed["open"] = pa.repeat(bool(plan and plan.open), count)
+    for name, kind_of in _PLACES.items():
+        fixed[name] = found.get(name, pa.nulls(count, kind_of))
+    return pa.table({**fixed, **{name: column for name, column in found.items() if name not in _PLACES}})
+
+
+def joined(parts: list[pa.Table]) -> pa.Table:
+    """Return the rows of the parts of one block in the order of the log."""
+    if len(parts) == 1:
+        return parts[0]
+    parts = sorted(parts, key=lambda part: part["at"][0].as_py())
+    table = pa.concat_tables(parts, promote_options="default").combine_chunks()
+    at, line = table["at"].to_numpy(), table["line"].to_numpy()  # a line that waited to be believed has a late place
+    ordered = (line[1:] > line[:-1]) | (line[1:] == line[:-1]) & (at[1:] >= at[:-1])
+    return table if ordered.all() else table.take(pa.array(np.lexsort((at, line))))
+
+
+def flags(table: pa.Table, name: str) -> np.ndarray:
+    """Return a column of truths as an array."""
+    return _array(table[name])
+
+
+def is_kind(table: pa.Table, kind: str) -> np.ndarray:
+    """Return which rows are of a kind, as an array."""
+    return _array(pc.equal(table["kind"], kind))
+
+
+def as_telemetry(table: pa.Table, wanted: np.ndarray) -> pa.Table:
+    """Return the table with some rows as telemetry, which says nothing about where the training stands."""
+    kinds = pc.if_else(pa.array(wanted), "telemetry", table["kind"])
+    table = table.set_column(table.column_names.index("kind"), "kind", kinds)
+    anchor = pa.array(flags(table, "anchor") & ~wanted)
+    return table.set_column(table.column_names.index("anchor"), "anchor", anchor)
+
+
+def metrics(table: pa.Table) -> list[str]:
+    """Return the names of the metric columns of a table of parts."""
+    return [name for name in table.column_names if name not in _FIXED]
+
+
+def place(table: pa.Table, placer: Placer) -> tuple[pa.Table, list[Event]]:
+    """Return the canonical rows of a table of parts, and what the steps tell (launches, resumes)."""
+    train = _array(pc.equal(table["kind"], "train"))
+    per_epoch, printed = _numbers(table, "steps_per_epoch"), _numbers(table, "step_printed")
+    beyond = np.abs(printed) >= MAX_WHOLE
+    if beyond.any():
+        placer.beyond = placer.beyond or int(table["line"][int(np.argmax(beyond))].as_py())
+        printed = np.where(beyond, np.nan, printed)
+    rows = Rows(
+        _array(table["line"]), printed, _numbers(table, "epoch"), per_epoch,
+        _array(table["anchor"]), _array(table["per_epoch"]), train, _numbers(table, "rank"),
+    )  # fmt: skip
+    steps, segments, events = placer.place(rows)
+    fixed = {
+        "line": table["line"],
+        "kind": table["kind"],
+        "segment": segments,
+        "step": _whole(steps),
+        "step_printed": _whole(rows.step),
+        "epoch": table["epoch"],
+        "timestamp": table["timestamp"],
+        "rank": _whole(_numbers(table, "rank")),
+    }
+    done = [pa.array(column).cast(field.type) if isinstance(column, np.ndarray) else column.cast(field.type)
+            for field, column in ((field, fixed[field.name]) for field in ROW_SCHEMA)]  # fmt: skip
+    names = metrics(table)
+    measured = [table[name].cast(pa.float64()) for name in names]
+    schema = pa.schema([*ROW_SCHEMA, *((name, pa.float64()) for name in names)])
+    return pa.table([*done, *measured], schema=schema), events
+
+
+def _array(column: pa.ChunkedArray) -> np.ndarray:
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _numbers(table: pa.Table, name: str) -> np.ndarray:
+    """Return a column as float64 with NaN for null; a column that is not there is all NaN."""
+    if name not in table.column_names:
+        return np.full(table.num_rows, np.nan)
+    return _array(table[name].cast(pa.float64()).fill_null(np.nan))
+
+
+def _whole(values: np.ndarray) -> pa.Array:
+    """Return integers; what is not finite, or too large to be exact, is null."""
+    good = np.isfinite(values) & (np.abs(values) < MAX_WHOLE)
+    return pa.array(np.where(good, values, 0).astype(np.int64), mask=~good)
+
+
+def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Column]) -> tuple[pa.Array, dict[str, pa.Array]]:
+    """Return (kinds, canonical columns) of a table under printed names; new metrics are added to `described`."""
+    found: dict[str, pa.Array] = {}
+    second: list[pa.Array] = []
+    kinds = _kind_columns(table)
+    beside = columns.beside(frozenset(table.column_names))
+    for name in sorted(table.column_names, key=_rank):
+        column = table[name].combine_chunks()
+        if name == "line" or name in kinds or column.null_count == len(column):
+            continue
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            stamps = _stamps(column)
+            if stamps is not None:
+                found.setdefault("timestamp", stamps)
+        elif (meaning := beside.get(name) or columns.resolve(name, units.get(name, ""))).position == "timestamp":
+            found.setdefault("timestamp", _unix(column))
+        else:
+            if meaning.name == "loss" and described.get("loss", Column("loss", name)).printed != name:
+                second.append(column)
+            _add(found, name, meaning, column.cast(pa.float64()), described)
+    return _kinds(table, found, second), found
+
+
+def _add(
+    found: dict[str, pa.Array], printed: str, meaning: columns.Resolved, values: pa.Array, described: dict[str, Column]
+) -> None:
+    """Add a column; where another printed name has filled its cell already, the value keeps its printed name."""
+    values = pc.multiply(values, meaning.multiply) if meaning.multiply != 1 else values
+    values = pc.divide(values, meaning.divide) if meaning.divide != 1 else values
+    name = "step_printed" if meaning.position == "step" else meaning.name
+    if name in found:
+        taken = found[name].is_valid()
+        found[name] = pc.coalesce(found[name], values)
+        values = pc.if_else(taken, values, None)
+        if values.null_count == len(values):
+            return
+        name = columns.spare_name(printed, found)
+    found[name] = values
+    if not meaning.position or name not in _PLACES:
+        described.setdefault(name, Column(name, printed, meaning.unit, meaning.role if name == meaning.name else None))
+
+
+def _rank(name: str) -> tuple[int, bool, str]:
+    """Return what decides which of two names for one thing is taken: the global step, the canonical name, the alphabet."""
+    key = columns.squash(name)
+    return _STEP_ORDER.index(key) if key in _STEP_ORDER else len(_STEP_ORDER), name not in columns.canonical(), name
+
+
+def _stamps(column: pa.Array) -> pa.Array | None:
+    """Return a text column as wall clock if it holds wall clock times, else None."""
+    text = column.cast(pa.string())
+    fits = pc.match_substring_regex(text, _STAMP)
+    if not pc.any(fits).as_py():
+        return None
+    return timestamps(pc.if_else(fits, pc.utf8_ltrim_whitespace(text), None))
+
+
+def _unix(column: pa.Array) -> pa.Array:
+    """Return numbers as wall clock: seconds or milliseconds since 1970, whichever is plausible."""
+    values = column.cast(pa.float64())
+    seconds = pc.if_else(pc.greater(values, 1e11), pc.divide(values, 1000.0), values)
+    good = pc.and_(pc.greater(seconds, 1e8), pc.less(seconds, 1e10))
+    return pc.round(pc.multiply(pc.if_else(good, seconds, None), 1000.0)).cast(pa.int64()).cast(pa.timestamp("ms"))
+
+
+def _kind_columns(table: pa.Table) -> list[str]:
+    return [
+        name for name in table.column_names
+        if name.lower() in _KIND_COLUMNS and pa.types.is_string(table.schema.field(name).type)
+        and any(_KINDS.get(str(value).lower()) for value in pc.unique(table[name]).to_pylist()[:20])
+    ]  # fmt: skip
+
+
+def _kinds(table: pa.Table, found: Mapping[str, pa.Array], second: list[pa.Array]) -> pa.Array:
+    """Return the kind of each row: as a column says (`type`, `split`, …), else by what the row measures.
+
+    `second` holds losses under another name than that of the training records: with an evaluation beside them, they are
+    the mean of an epoch that was evaluated.
+    """
+    guessed = _guessed(table.num_rows, found, _any_valid(table.num_rows, second))
+    for name in _kind_columns(table)[:1]:
+        words = pc.utf8_lower(table[name].combine_chunks())
+        values = pc.unique(words)
+        known = pa.array([_KINDS.get(str(value)) for value in values.to_pylist()], pa.string())
+        guessed = pc.coalesce(known.take(pc.index_in(words, values)), guessed)
+    return guessed
+
+
+def _guessed(count: int, found: Mapping[str, pa.Array], second: np.ndarray) -> pa.Array:
+    roles = columns.canonical()
+    losses = [n for n in found if n in roles and roles[n].role in LOSS_ROLES or n.startswith("train/") and n.endswith("loss")]
+    trains = _any_valid(count, [found[n] for n in losses])
+    evaluates = _any_valid(count, [c for n, c in found.items() if n.startswith("eval_")])
+    hardware = _any_valid(count, [c for n, c in found.items() if n in roles and roles[n].role in _TELEMETRY])
+    only_hardware = np.full(count, not any(n in found for n in ("loss", "step_printed", "epoch", "lr", "reward"))) & hardware
+    kinds = pa.repeat("train", count)
+    for kind, wanted in (("eval", evaluates & (~trains | second)), ("telemetry", only_hardware)):
+        kinds = pc.if_else(pa.array(wanted), kind, kinds) if wanted.any() else kinds
+    return kinds
+
+
+def _any_valid(count: int, arrays: list[pa.Array]) -> np.ndarray:
+    result = np.zeros(count, bool)
+    for array in arrays:
+        result |= array.is_valid().to_numpy(zero_copy_only=False)
+    return result
+
+
+def trains(part: pa.Table) -> pa.Array:
+    """Return which rows of a part are training records with a loss or a reward."""
+    roles = columns.canonical()
+    names = [n for n in part.column_names if n in ("policy_loss", "reward") or (n in roles and roles[n].role in LOSS_ROLES)]
+    measured = _any_valid(part.num_rows, [part[name].combine_chunks() for name in names])
+    return pa.array(_array(pc.equal(part["kind"], "train")) & measured)
+
+
+def tells_training(count: int, found: Mapping[str, pa.Array]) -> np.ndarray:
+    """Return which rows have a step or an epoch and a metric that training is judged by."""
+    roles = columns.canonical()
+    placed = _any_valid(count, [found[name] for name in ("step_printed", "epoch") if name in found])
+    wanted = (*LOSS_ROLES, "eval_loss", "rl", "evaluation")
+    return placed & _any_valid(count, [c for n, c in found.items() if n in roles and roles[n].role in wanted])

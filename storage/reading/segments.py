@@ -1,0 +1,243 @@
+"""Where each row stands: the global step, and to which launch (segment) of the log it belongs.
+
+A step that is printed within its epoch becomes global: (epoch - first epoch) × steps of an epoch + step. A new launch
+begins where the step falls back to near the start: to where this launch began, or below NEAR_START of its highest step.
+A step that falls less is a resume: the same segment, and an event says how much was done twice.
+Where several ranks print, the first one tells. Steps that fall again and again (the newest lines first, processes without
+a name) are neither launches nor resumes: only a fall from far up to near the start counts then.
+Streaming: what a row gets depends only on the rows before it, so the borders of chunks make no difference.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from storage.types import Event
+
+NEAR_START = 0.2  # share of the highest step so far: a fall below it is a new launch (diagnosis P01)
+MAX_EVENTS = 1000
+SHORT, MANY_SHORT = 5, 3  # launches of fewer records, so many one after the other: processes that write at once
+OFTEN, OFTEN_SHARE = 8, 0.05  # falls of the step in one launch, and as a share of its records: the same
+DROP = 0.5  # share of the highest step that a fall must have then
+_NAN = float("nan")
+
+
+class Rows(NamedTuple):
+    """What placing rows needs, as arrays of one length: NaN where a line did not print it.
+
+    `anchor` = the row says where the training stands (training rows; evaluations of a declared format);
+    `per_epoch` = its format says that the step starts again in each epoch; `train` = it is a training record.
+    """
+
+    line: np.ndarray
+    step: np.ndarray
+    epoch: np.ndarray
+    steps_per_epoch: np.ndarray
+    anchor: np.ndarray
+    per_epoch: np.ndarray
+    train: np.ndarray
+    rank: np.ndarray
+
+    def take(self, index: np.ndarray | slice) -> "Rows":
+        """Return these rows only."""
+        return Rows(*(column[index] for column in self))
+
+
+@dataclass
+class _Launch:
+    """What is known of the launch being read; `begin` and `highest` are steps, or epochs as long as no step was printed."""
+
+    first_epoch: float = 1.0  # by what epochs are counted: 0 or 1
+    per_epoch: bool | None = None  # None: not yet seen whether the step starts again
+    offset: float = 0.0  # steps of the epochs before, where no line prints how many an epoch has
+    begin: float = _NAN
+    highest: float = _NAN
+    step: float = _NAN  # as last printed
+    epoch: float = _NAN
+    at: float = _NAN  # the last global step
+    records: int = 0
+    falls: int = 0  # how often the step fell without a reason
+    unsteady: bool = False  # it falls so often that it means nothing
+    rank: float = _NAN  # the rank that tells where the training stands
+    printed: bool = False  # a step was printed
+
+
+class Placer:
+    """Gives rows their global step and segment, batch after batch."""
+
+    def __init__(self) -> None:
+        self.segments = 0
+        self.numbered = False  # some records printed no step and were numbered
+        self.unsteady = 0  # the first line at which the steps were found to go back and forth
+        self.beyond = 0  # the first line with a step that is too large
+        self._short = 0  # launches with hardly a record, one after the other
+        self._launch = _Launch()
+        self._events = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what must be remembered, JSON-able (NaN as None)."""
+        launch = {key: None if value != value else value for key, value in asdict(self._launch).items()}
+        told = {"numbered": self.numbered, "events": self._events, "unsteady": self.unsteady, "beyond": self.beyond}
+        told["short"] = self._short
+        return {"segments": self.segments, **told, "launch": launch}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.segments, self.numbered, self._events = state["segments"], state["numbered"], state["events"]
+        self.unsteady, self.beyond = state.get("unsteady", 0), state.get("beyond", 0)
+        self._short = state.get("short", 0)
+        self._launch = _Launch()
+        for name, value in state["launch"].items():
+            setattr(self._launch, name, _NAN if value is None and name != "per_epoch" else value)
+
+    def place(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, list[Event]]:
+        """Return the global step of each row (NaN: none), its segment, and the events `launch` and `resume`."""
+        steps, segments = np.full(len(rows.line), _NAN), np.full(len(rows.line), -1, np.int32)
+        at, segment, events = self._launch.at, max(0, self.segments - 1), list[Event]()
+        telling = rows.anchor & self._of_first_rank(rows)
+        anchors = np.flatnonzero(telling)
+        placed = rows if len(anchors) == len(telling) else rows.take(anchors)
+        for start, end in self._runs(placed, events):
+            part = placed.take(slice(start, end))
+            steps[anchors[start:end]] = self._global(part)
+            segments[anchors[start:end]] = self.segments - 1
+            self._remember(part, steps[anchors[start:end]])
+        segments = _filled(segments, segments >= 0, segment)
+        if len(anchors) < len(telling):
+            before = _filled(steps, ~np.isnan(steps), at)
+            steps = np.where(telling, steps, np.where(np.isnan(rows.step), before, self._within_epoch(rows)))
+        return steps, segments, events
+
+    def _of_first_rank(self, rows: Rows) -> np.ndarray:
+        """Return which rows are those of the rank that tells: the first one that printed a record, and lines without any."""
+        named = np.flatnonzero(rows.anchor & ~np.isnan(rows.rank))
+        if np.isnan(self._launch.rank) and len(named):
+            self._launch.rank = float(rows.rank[named[0]])
+        return np.isnan(rows.rank) | (rows.rank == self._launch.rank)
+
+    def _within_epoch(self, rows: Rows) -> np.ndarray:
+        """Return the global step of rows that do not tell where the training stands."""
+        by_epoch = np.floor(rows.epoch - self._launch.first_epoch) * rows.steps_per_epoch + rows.step
+        return np.where(rows.per_epoch & ~np.isnan(by_epoch), by_epoch, rows.step)
+
+    def _runs(self, rows: Rows, events: list[Event]):  # type: ignore[no-untyped-def]
+        """Yield (start, end) of runs in which the step never falls; the launch is brought up to date before each."""
+        count = len(rows.line)
+        if not count:
+            return
+        step = _filled(rows.step, ~np.isnan(rows.step), self._launch.step)
+        epoch = _filled(rows.epoch, ~np.isnan(rows.epoch), self._launch.epoch)
+        before_step, before_epoch = (
+            np.concatenate(([self._launch.step], step[:-1])),
+            np.concatenate(([self._launch.epoch], epoch[:-1])),
+        )
+        fell = (step < before_step) | (epoch < before_epoch)
+        deep = before_step - step > DROP * np.fmax(
+            np.maximum.accumulate(np.nan_to_num(step)), np.nan_to_num(self._launch.highest)
+        )
+        falls, deep_falls = np.flatnonzero(fell), np.flatnonzero(deep)
+        rises = np.flatnonzero(np.floor(epoch) > np.floor(before_epoch))
+        start = 0
+        while start < count:
+            if self.segments == 0:
+                self._begin(rows, start)
+            elif (deep if self._launch.unsteady else fell)[start] or (
+                self._launch.per_epoch is None and np.floor(epoch[start]) > np.floor(before_epoch[start])
+            ):
+                self._turn(rows, start, step[start], epoch[start], events)
+            counted = deep_falls if self._launch.unsteady else falls
+            ends = [counted[np.searchsorted(counted, start, "right") :][:1]]
+            if self._launch.per_epoch is None:
+                ends.append(rises[np.searchsorted(rises, start, "right") :][:1])
+            end = int(min((int(found[0]) for found in ends if len(found)), default=count))
+            yield start, end
+            start = end
+
+    def _turn(self, rows: Rows, row: int, step: float, epoch: float, events: list[Event]) -> None:
+        """Decide what it means that step or epoch fall (or an epoch begins) at this row."""
+        launch = self._launch
+        if np.floor(epoch) > np.floor(launch.epoch):
+            self._next_epoch(step)
+        if not launch.printed and np.isnan(step):
+            now, before = epoch, launch.epoch
+        else:
+            now, before = float(self._global(rows.take(np.array([row])))[0]), launch.at
+        if not now < before:
+            return
+        launch.falls += 1
+        near = now < NEAR_START * launch.highest
+        if self._means_nothing(int(rows.line[row]), near):
+            launch.begin = min(launch.begin, now)
+        elif now <= launch.begin or near:
+            self._begin(rows, row)
+            self._event(events, int(rows.line[row]), "launch", before, now)
+        else:
+            self._event(events, int(rows.line[row]), "resume", before, now)
+
+    def _means_nothing(self, line: int, near: bool) -> bool:
+        """Say whether a fall is one of many: of a log that never rose, of processes that write at once."""
+        launch = self._launch
+        never_rose = launch.highest <= launch.begin if launch.falls < 2 else launch.falls == launch.records
+        often = launch.falls >= OFTEN and launch.falls > OFTEN_SHARE * launch.records
+        if launch.falls > 1 and never_rose or often or self._short >= MANY_SHORT:
+            launch.unsteady, self.unsteady = True, self.unsteady or line
+        if launch.unsteady:
+            return not near or never_rose
+        return never_rose and not near and launch.records == 1
+
+    def _next_epoch(self, step: float) -> None:
+        launch = self._launch
+        falls = bool(step < launch.step)
+        launch.per_epoch = falls if launch.per_epoch is None and not np.isnan(step) else launch.per_epoch
+        if falls:
+            launch.offset += launch.step + (step == 0)
+
+    def _begin(self, rows: Rows, row: int) -> None:
+        before = self._launch
+        self._short = self._short + 1 if self.segments and before.records < SHORT else 0
+        self.segments += 1
+        first = 0.0 if 0 <= rows.epoch[row] < 1 else 1.0
+        per_epoch = True if rows.per_epoch[row] else None
+        self._launch = _Launch(first_epoch=first, per_epoch=per_epoch, rank=before.rank, unsteady=before.unsteady)
+
+    def _event(self, events: list[Event], line: int, kind: str, before: float, now: float) -> None:
+        self._events += 1
+        if self._events <= MAX_EVENTS:
+            data = {"from": float(before), "to": float(now)}
+            events.append(Event(line, kind, f"{kind}: {before:g} -> {now:g}", None, self.segments - 1, data))
+
+    def _global(self, rows: Rows) -> np.ndarray:
+        """Return the global steps of a run; records without any printed step are numbered."""
+        launch, step = self._launch, rows.step
+        if launch.per_epoch is not False:
+            by_epoch = np.floor(rows.epoch - launch.first_epoch) * rows.steps_per_epoch + step
+            step = np.where(np.isnan(by_epoch), step + launch.offset, by_epoch)
+        printed = launch.printed | np.logical_or.accumulate(~np.isnan(rows.step))
+        numbers = launch.records + np.cumsum(rows.train, dtype=float)  # an evaluation has that of the record before it
+        numbers[numbers == 0] = _NAN
+        held = _filled(step, ~np.isnan(step), launch.at)
+        return np.where(np.isnan(step), np.where(printed, held, numbers), step)
+
+    def _remember(self, rows: Rows, steps: np.ndarray) -> None:
+        launch = self._launch
+        has_step = ~np.isnan(rows.step)
+        self.numbered = self.numbered or (not launch.printed and not has_step[0] and bool(rows.train[0]))
+        if has_step.any() and not launch.printed:
+            launch.printed, launch.begin, launch.highest = True, _NAN, _NAN
+        places = steps[has_step] if launch.printed else rows.epoch[~np.isnan(rows.epoch)]
+        if len(places):
+            launch.begin = float(places[0]) if np.isnan(launch.begin) else launch.begin
+            launch.highest = float(np.fmax(launch.highest, places.max()))
+        launch.step = float(_filled(rows.step, has_step, launch.step)[-1])
+        launch.epoch = float(_filled(rows.epoch, ~np.isnan(rows.epoch), launch.epoch)[-1])
+        launch.at = float(_filled(steps, ~np.isnan(steps), launch.at)[-1])
+        launch.records += int(np.count_nonzero(rows.train))
+
+
+def _filled(values: np.ndarray, known: np.ndarray, before: float) -> np.ndarray:
+    """Return values with gaps filled by the last known value before them (`before` at the start)."""
+    if known.all():
+        return values
+    last = np.maximum.accumulate(np.where(known, np.arange(len(values)), -1))
+    return np.where(last >= 0, values[last], before)

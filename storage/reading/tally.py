@@ -1,0 +1,135 @@
+"""The exact count of what was understood and what not, line by line, kept while reading."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from messages import N_, Text
+from storage.reading import formats
+from storage.reading.decode import Decoder
+from storage.reading.segments import Placer
+from storage.reading.text import MAX_COLUMNS, TextReader
+from storage.types import ParseReport, Unparsed
+
+KEPT = 100  # unparsed lines that are kept with their text
+MAX_DRIFTS = 5
+_COUNTS = ("_rows_lines", "_unparsed_count", "_last_row_line", "_last_unparsed_line", "_unparsed_lines")
+
+
+class Tally:
+    """Counts rows by kind, lines that gave rows, and lines that should have."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+        self._rows_lines = self._unparsed_count = self._unparsed_lines = 0
+        self._last_row_line = self._last_unparsed_line = 0
+        self._kept: list[Unparsed] = []
+
+    def rows(self, table: pa.Table) -> None:
+        """Count these rows; several of one line (a progress bar) are one line."""
+        for entry in pc.value_counts(table["kind"]).to_pylist():
+            self.kinds[entry["values"]] = self.kinds.get(entry["values"], 0) + entry["counts"]
+        lines = table["line"].to_numpy()
+        self._rows_lines += int(np.count_nonzero(np.diff(lines, prepend=self._last_row_line)))
+        self._last_row_line = int(lines[-1])
+
+    def unparsed(self, line: Unparsed) -> None:
+        """Count a line that should have been a row."""
+        self._unparsed_count += 1
+        self._unparsed_lines += line.line != self._last_unparsed_line
+        self._last_unparsed_line = line.line
+        if len(self._kept) < KEPT:
+            self._kept.append(line)
+
+    def report(
+        self, decoder: Decoder, text: TextReader, placer: Placer, mode: str | None, config: dict[str, Any], joined: int
+    ) -> ParseReport:
+        """Return the report so far; `joined` = lines whose numbers went into the row of another."""
+        name = format_of(text, mode) if self.kinds else None
+        known = formats.load().get(name or "")
+        return ParseReport(
+            format=name,
+            format_title=known.title if known else (name or ""),
+            encoding=decoder.encoding,
+            compression=decoder.compression,
+            bytes=decoder.bytes,
+            lines=decoder.lines,
+            records=self.kinds.get("train", 0),
+            eval_records=self.kinds.get("eval", 0),
+            ignored=max(0, decoder.lines - self._rows_lines - self._unparsed_lines - joined),
+            unparsed_count=self._unparsed_count,
+            unparsed=tuple(sorted(self._kept, key=lambda one: one.line)),
+            segments=max(placer.segments, int(bool(self.kinds))),
+            columns=tuple(text.columns.values()),
+            config=config,
+            drifts=tuple(text.forms.changes),
+            notes=tuple(notes(decoder, text, placer)),
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return what must be remembered, JSON-able."""
+        kept = [[one.line, one.text, one.reason.to_dict()] for one in self._kept]
+        return {"kinds": self.kinds, "counts": [getattr(self, name) for name in _COUNTS], "kept": kept}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.kinds = dict(state["kinds"])
+        for name, count in zip(_COUNTS, state["counts"], strict=True):
+            setattr(self, name, count)
+        self._kept = [Unparsed(line, text, Text.from_dict(reason)) for line, text, reason in state["kept"]]
+
+
+def format_of(text: TextReader, mode: str | None) -> str:
+    """Return the name of the format that most of the log is: the container, or that of the first training loss."""
+    if mode not in (None, "text"):
+        return str(mode)
+    return text.belief.main or max(text.rows, key=lambda name: text.rows[name], default="generic")
+
+
+def notes(decoder: Decoder, text: TextReader, placer: Placer) -> list[Text]:
+    """Return what a reader of the report must know besides the counts."""
+    found = []
+    if placer.numbered:
+        found.append(Text(N_("The log prints no step for some records: they are numbered in the order of the log.")))
+    if placer.beyond:
+        beyond = N_(
+            "From line {line} on, steps are printed that are too large to be steps: those records have no step of their own."
+        )
+        found.append(Text(beyond, {"line": placer.beyond}))
+    if placer.unsteady:
+        unsteady = N_(
+            "The steps go back and forth from line {line} on (the newest lines come first, or several processes write at "
+            "once): this is not taken for restarts."
+        )
+        found.append(Text(unsteady, {"line": placer.unsteady}))
+    if text.commas:
+        found.append(Text(N_("Numbers are printed with a decimal comma: 2,345 is read as 2.345, in every column.")))
+    if text.belief.examples:
+        examples = N_("This is a document: {count} lines that look like a log were taken for examples.")
+        found.append(Text(examples, {"count": text.belief.examples}))
+    if text.crowded:
+        found.append(
+            Text(N_("The log prints more than {count} names: those that came later are not kept."), {"count": MAX_COLUMNS})
+        )
+    if decoder.cut:
+        where = ", ".join(map(str, decoder.cut[:5]))
+        found.append(Text(N_("Lines longer than 1 MiB were cut; the first are lines {lines}."), {"lines": where}))
+    if decoder.damaged:
+        found.append(Text(N_("The packed file is damaged or breaks off: what stands behind the damage is missing.")))
+    if text.ended.count:
+        breaks = N_("{count} lines break off in their last number, the first is line {line}: that number is not kept.")
+        one = N_("Line {line} breaks off in its last number: that number is not kept.")
+        gaps = {"count": text.ended.count, "line": text.ended.first}
+        found.append(Text(breaks if text.ended.count > 1 else one, gaps))
+
+    for change in text.forms.changes[:MAX_DRIFTS]:
+        told: dict[str, Any] = {"line": change.line, "step": change.step, "form": change.text}
+        stepped = N_("From line {line} (step {step}) on, the log has another form: {form}")
+        plain = N_("From line {line} on, the log has another form: {form}")
+        found.append(Text(plain if change.step is None else stepped, told))
+    for line, names in text.drifts[:MAX_DRIFTS]:
+        values = {"line": line, "names": ", ".join(names)[:200]}
+        found.append(Text(N_("From line {line} on, lines print other fields: {names}"), values))
+    return found

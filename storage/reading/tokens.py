@@ -1,0 +1,267 @@
+"""One line of text as constant pieces and numbers: its shape, and the names that stand before the numbers.
+
+The shape of a line is the line with every number replaced by a mark and runs of blanks made one. Two lines of one shape
+mean the same, so a shape is understood once (`pairs`) and its lines are then read by the thousand (`template`).
+A digit that belongs to a word (`mtp_1 loss`, `top5`) is part of the name, never a number; `nan` and `inf` are numbers
+only where a value must stand: after `:`, `=` or an arrow, or after a name such as `loss`.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from storage.reading import columns
+
+MARK = {"number": "\x01", "value": "\x01", "clock": "\x02", "stamp": "\x03", "groups": "\x04", "days": "\x05"}
+_DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_FREE = r"(?<![A-Za-z0-9_.@])"  # what a number may not touch on its left …
+# … except these words: `step100`
+_GLUED = r"(?:(?<=\[rank)|(?<=\[default)|(?<=[Ee]poch)|(?<=EPOCH)|(?<=[Ss]tep)|(?<=STEP)|(?<=[Ii]ter))"
+_BEFORE_GROUPS = (  # `1,2` alone may be a list
+    r"(?:(?<=[:=])|(?<=[0-9]/)|(?<=[0-9] / )|(?<=[:=|A-Za-z\u4e00-\u9fff] )|(?<=[(\[])(?=[0-9,]+ ?/)|(?<=\| )(?=[0-9,]+/))"
+)
+_WIDE = "(?:[ \u00a0\u202f][0-9]{3})+(?![0-9])"  # `12 000`: a number alone may be two
+_SPACED = rf"(?:{_BEFORE_GROUPS}|(?<=[\[(]))[0-9]{{1,3}}{_WIDE}(?= ?/ ?[0-9]{{1,3}}{_WIDE})"
+_NOUGHT = "(?:[ \u00a0\u202f]0[0-9]{2}|[ \u00a0\u202f][0-9]{3}(?=[ \u00a0\u202f]0))"
+_SPACED_TOTAL = rf"(?:(?<=[0-9]/)|(?<=[0-9] / ))[0-9]{{1,3}}{_NOUGHT}(?:[ \u00a0\u202f][0-9]{{3}})*(?![0-9])"
+_SCAN = re.compile(
+    rf"(?P<stamp>{_FREE}[0-9]{{4}}[-/][0-9]{{2}}[-/][0-9]{{2}}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)"
+    rf"|(?P<days>{_FREE}[0-9]+ days?, [0-9]+:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]+)?(?![0-9:]))"
+    rf"|(?P<clock>(?<![A-Za-z0-9_.])(?<![0-9]:)[0-9]+:[0-9]{{2}}(?::[0-9]{{2}})?(?:\.[0-9]+)?(?![0-9:]))"
+    rf"|(?P<groups>{_BEFORE_GROUPS}[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]+)?(?![0-9]|[.,][0-9]))"
+    rf"|(?P<spaced>{_SPACED}|{_SPACED_TOTAL}|{_FREE}[0-9]{{1,3}}(?:_[0-9]{{3}})+(?![0-9_A-Za-z]))"
+    rf"|(?P<number>{_FREE}(?![0-9]+_[A-Za-z])[+-]?{_DIGITS}|{_GLUED}[0-9]+)"
+    r"|(?P<nan>(?<![A-Za-z0-9_.+-])[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)(?![0-9_]))"
+)
+_NON_FINITE = re.compile(r"[+-]?(?i:nan|inf(?:inity)?)(?![A-Za-z0-9_])")
+_VALUE_PLACE = re.compile(r"(?:[:=→(\['\"]|->)\s*$")
+_SPACES = re.compile(" +")
+_ORDINAL = re.compile(r" ?(?:/ ?[0-9]+ ?)?(轮|步)")  # behind `第 3`
+_GLUED_UNIT = re.compile(r"(?:[%℃]|毫秒|秒|分钟|小时|[°µA-Za-z][°A-Za-z]*(?:/[A-Za-z]+)*)")
+_SPACED_UNIT = re.compile(r" ?(%|℃|°C|[A-Za-zµ]+(?:/[A-Za-z]+){0,2})(?=[\s,;|)\]}]|$)")
+_WRAPPER = re.compile(r"(?:[A-Za-z_][\w.]*\()?[\s\"'\[({$]*$")
+_IS = re.compile(r" (?:is|was)\s*$")  # `loss is 0.5`
+_GROUPED = re.compile(r"([A-Za-z_][\w ]{0,60}\s*[:=]\s*)\{['\"][\w.-]{1,60}['\"]\s*:\s*$")  # `grad_norm={'all': 0.5}`
+_COMPARISON = re.compile(r"[<>=!+*/-]=$")
+_CUTS = re.compile(r"\b(?:INFO|WARNING|DEBUG):[\w.]+:|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→")
+_BRACKET = re.compile(r"\s*([(\[])([^()\[\]]{1,20})([)\]])$")
+_PLAIN = str.maketrans("：，；、（）【】［］｜＝％／", ":,;,()[][]|=%/")  # one character for one: places stay the same
+_NULLS = frozenset(("none", "null", "n/a", "na", "-", "--"))
+
+
+@dataclass(frozen=True)
+class Token:
+    """A number in a line: where it is, what it looks like (a key of MARK) and its text (`12 000` and `12_000` as `12,000`)."""
+
+    kind: str
+    start: int
+    end: int
+    text: str
+
+
+def plain(line: str) -> str:
+    """Return a line with the punctuation of Chinese text as its Latin counterpart, character for character."""
+    return line if line.isascii() else line.translate(_PLAIN)
+
+
+def tokens(line: str, limit: int = 1024) -> list[Token]:
+    """Return the numbers of a line from left to right; `value` marks those that may be printed as nan or inf.
+
+    A line with more than `limit` numbers is no record: it gives none.
+    """
+    found: list[Token] = []
+    last = 0
+    for match in _SCAN.finditer(line):
+        kind, start, end = match.lastgroup or "", match.start(), match.end()
+        if kind in ("nan", "number"):
+            bare = bool(found) and found[0].start == 0 and line[last:start].isspace()  # columns without names
+            value = (bare or is_value_place(line[last:start])) and _is_value_end(line, end)
+            if kind == "nan" and not value:
+                continue
+            kind = "value" if value else "number"
+        text = match.group() if kind != "spaced" else re.sub("[^0-9]", ",", match.group())
+        found.append(Token("groups" if kind == "spaced" else kind, start, end, text))
+        last = end
+        if len(found) > limit:
+            return []
+    return found
+
+
+def with_values(line: str, found: list[Token], starts: Iterable[int]) -> list[Token]:
+    """Return the tokens with a nan or inf more at each of these places, where a pattern says that a number stands."""
+    known = {token.start for token in found}
+    more = ((start, _NON_FINITE.match(line, start)) for start in starts if start not in known)
+    return sorted([*found, *(Token("value", at, m.end(), m.group()) for at, m in more if m)], key=lambda token: token.start)
+
+
+def is_value_place(before: str) -> bool:
+    """Say whether a value stands after this text: after `:`, `=`, an arrow, or a known name and a blank."""
+    tail = _IS.sub(" ", before[-80:])
+    if _VALUE_PLACE.search(tail):
+        return True
+    return (tail.endswith(" ") or "\u4e00" <= tail[-1:] <= "\u9fff") and known_suffix(tail) is not None
+
+
+def _is_value_end(line: str, end: int) -> bool:
+    glued = re.match(r"[A-Za-z]+", line[end : end + 12])
+    return glued is None or columns.is_unit(glued.group())
+
+
+def shape(line: str, found: list[Token]) -> str:
+    """Return the line with a mark for each number and one blank for each run of blanks."""
+    parts, last = [], 0
+    for token in found:
+        parts.append(line[last : token.start])
+        parts.append(MARK[token.kind] + (_outline(token) if token.kind in ("clock", "stamp", "groups", "days") else ""))
+        last = token.end
+    parts.append(line[last:])
+    return _SPACES.sub(" ", "".join(parts))
+
+
+def _outline(token: Token) -> str:
+    """Return what must be equal in two clocks, stamps or grouped numbers of one shape: their punctuation."""
+    return re.sub("[0-9]+", "", token.text).replace(" ", "_")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A number with its name as printed (None: no name stands before it) and the unit printed after it."""
+
+    token: int
+    name: str | None
+    unit: str
+    explicit: bool  # a `:` or `=` stood between
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of a line; `loose` = characters that belong to no pair; `broken` = a known name whose value is no number;
+    `tail` = what stands behind the last number and its unit."""
+
+    pairs: tuple[Pair, ...]
+    loose: int
+    broken: str | None
+    tail: str
+
+
+def pairs(line: str, found: list[Token]) -> Pairs:
+    """Understand a line as names and numbers."""
+    result: list[Pair] = []
+    loose, last, broken = 0, 0, None
+    for index, token in enumerate(found):
+        before = line[last : token.start]
+        unit = unit_after(line, token)
+        name, explicit, rest = _name(_without_unit(before, result[-1].unit if result else ""))
+        if rest.rstrip(" ").endswith("第") and (ordinal := _ORDINAL.match(line, token.end)):
+            name, explicit, rest, unit = ordinal[1], True, rest.rstrip(" ")[:-1], ordinal[0].strip()
+        problem = _broken(rest) or _damaged(line, token, name, unit)
+        broken = broken or problem
+        loose += len(_SPACES.sub(" ", rest.strip(" ,;|\t-:()[]{}\"'=")))
+        result.append(Pair(index, name, unit, explicit))
+        last = token.end
+    tail = _without_unit(line[last:], result[-1].unit if result else "")
+    loose += len(tail.strip(" ,;|\t-:()[]{}\"'=.\n"))
+    return Pairs(tuple(result), loose, broken or _broken(tail, end=True), tail)
+
+
+def unit_after(line: str, token: Token) -> str:
+    """Return the unit printed after a number (`45.2min`, `0 %`, `124.0K tks/s`), else an empty text."""
+    after = line[token.end : token.end + 24]
+    if glued := _GLUED_UNIT.match(after):
+        unit = glued.group()
+        spaced = _SPACED_UNIT.match(after[glued.end() :])
+        both = f"{unit} {spaced.group(1)}" if spaced else ""
+        return both if columns.is_unit(both) else unit
+    spaced = _SPACED_UNIT.match(after)
+    return spaced.group(1) if spaced and columns.is_unit(spaced.group(1)) and spaced.group(1) not in "mMGKBCTdhs" else ""
+
+
+def _without_unit(between: str, unit: str) -> str:
+    text = between.lstrip(" ")
+    return text[len(unit) :] if unit and text.startswith(unit) else between
+
+
+def _name(before: str) -> tuple[str | None, bool, str]:
+    """Return (name, whether `:` or `=` stood after it, what is left of the text before the name)."""
+    if grouped := _GROUPED.search(before[-400:]):
+        before = before[: len(before) - len(grouped[0])] + grouped[1]
+    core = _WRAPPER.sub("", before[-400:])
+    if core.endswith((":", "=")) and not _COMPARISON.search(core):
+        named = core[:-1].rstrip(" \t\"'")
+        bracket = _BRACKET.search(named)
+        keep = bracket is not None and _is_unit_bracket(bracket.group(2))
+        head = named[: bracket.start()] if bracket else named
+        start = _segment(head)
+        name = (head[start:] + (bracket.group() if bracket and keep else "")).strip(" \"'\t/")
+        return (name or None), True, before[: max(0, len(before) - len(before[-400:]))] + head[:start]
+    core = _IS.sub("", core)
+    if (suffix := known_suffix(core)) is not None and before != core[: len(core)] + "/":
+        return suffix, False, core[: len(core.rstrip()) - len(suffix)]
+    return None, False, before
+
+
+def _is_unit_bracket(text: str) -> bool:
+    return columns.is_unit(text.removeprefix("in ")) or "/" in text
+
+
+def _segment(text: str) -> int:
+    start = 0
+    for cut in _CUTS.finditer(text):
+        start = cut.end()
+    return start
+
+
+_WORD = re.compile(r"(?:[A-Za-z][\w./-]*|[\u4e00-\u9fff][\u4e00-\u9fff_]*)$")
+
+
+def known_suffix(text: str) -> str | None:
+    """Return the longest run of up to three words at the end of a text that is a known name (`train loss`), else None.
+
+    A single word with an underscore counts as a name too: `preference_accuracy 0.5`.
+    """
+    tail = text.rstrip(" \"'[(")[-80:]
+    words: list[str] = []
+    best = None
+    for _ in range(3):
+        match = _WORD.search(tail)
+        if match is None:
+            break
+        words.insert(0, match.group())
+        name = " ".join(words)
+        if columns.is_known(name) or len(words) == 1 and re.fullmatch(r"[a-z]+(?:_[a-z0-9]+)+", name):
+            best = name
+        tail = tail[: match.start()]
+        if not tail.endswith(" "):
+            break
+        tail = tail.rstrip(" ")
+    return best
+
+
+_FIELD = re.compile(r"([A-Za-z\u4e00-\u9fff][\w /.-]{0,60}?)[\"']?\s*[:=]\s*([^\s,;|:=]*)")
+
+
+def _broken(text: str, end: bool = False) -> str | None:
+    """Return why a text between two pairs is damage: a known name with something that is no number behind it."""
+    for match in _FIELD.finditer(text):
+        value = match.group(2).strip("\"'[]() ")
+        if (
+            columns.is_known(match.group(1))
+            and value.lower() not in _NULLS
+            and (value or end)
+            and not value.startswith(("{'", '{"'))
+        ):
+            return f"{match.group(1).strip()}: {value[:40]}" if value else f"{match.group(1).strip()}:"
+    return None
+
+
+def _damaged(line: str, token: Token, name: str | None, unit: str) -> str | None:
+    """Return why a number is not sound: it is followed at once by more of a number, or by letters that are no unit."""
+    after = line[token.end : token.end + 1]
+    if name is None or token.kind not in ("number", "value") or not columns.is_known(name):
+        return None
+    listed = line[token.start - 1 : token.start] in ("[", "(")
+    if after and (after in ".0123456789_" or after == "," and line[token.end + 1 : token.end + 2].isdigit() and not listed):
+        return f"{name}: {line[token.start : token.end + 8].split(' ')[0].rstrip(',')}"
+    if unit and after.isalpha() and after.isascii() and not columns.is_unit(unit) and unit not in ("st", "nd", "rd", "th"):
+        return f"{name}: {token.text}{unit[:20]}"
+    return None
