@@ -1,0 +1,267 @@
+"""Two or more runs compared, in one object: what differs, what may be said, how large the difference is, what to make of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from analysis.compare.align import Aligned, aligned, common_axes, common_metrics
+from analysis.compare.conditions import conditions, same
+from analysis.compare.config_diff import ConfigDiff, Row, config_diff, diff_of
+from analysis.compare.difference import FEW, SEED_SPREAD
+from analysis.compare.fairness import DATA_AXES, NOTE, Fairness, Reason, fairness
+from analysis.compare.group import groups, repeat_spread
+from analysis.compare.numbers import Numbers, level_of, numbers
+from analysis.compare.pairs import (
+    ALIKE,
+    BETTER,
+    NO_METRIC,
+    REFUSED,
+    REPEATS,
+    UNKNOWN,
+    WORSE,
+    Pair,
+    Side,
+    View,
+    best_of,
+    pair_of,
+)
+from analysis.compare.state import State, slow_fall, states
+from analysis.compare.subject import HIGHER_IS_BETTER, Subject, names_of
+from messages import N_, Text
+
+MOST = 50  # runs
+PAIRS_OF_REPEATS = 45
+FEW_VARIED, MOST_TOLD = 2, 3  # settings by which every run is told, if not more vary; settings in a label
+LEAST_LEVEL = 4  # points of a curve whose last level may be the target of the others
+BROKEN = frozenset({"diverged", "not_finite"})
+ONE_RUN = N_("one run alone has nothing to be compared with: choose another")
+SAME_RUN = N_("the same run was named more than once: it is compared with the others once")
+TOO_MANY = N_("{count} runs are too many to compare one by one: the first {most} are; use the sweep for all")
+FEW_POINTS = N_(
+    "some pairs have few common points ({points}): if the losses were smoothed before they were printed, "
+    "their intervals are too narrow"
+)
+AHEAD = N_("{base} leads: {worse} worse, {alike} not distinguishable")
+LEVEL = N_("no run is better than {base}: {alike} not distinguishable")
+NOT_ALL = N_("{said}; {unknown} can't be told")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Everything that is said of some runs; positions are those in `sides`.
+
+    metrics: the choice there is. labels: each run by what differs, as (title, value). repeats: pairs of repeats that the
+    spread comes from (0: as known from elsewhere). target: loss that `reached` of the numbers is about. verdict: kind of the
+    sentence, as of a pair. notes: about the request itself.
+    """
+
+    sides: tuple[Side, ...]
+    base: int
+    diff: ConfigDiff
+    fair: Fairness
+    view: View
+    metrics: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    numbers: tuple[Numbers, ...]
+    groups: tuple[tuple[int, ...], ...]
+    states: tuple[State, ...]
+    labels: tuple[tuple[tuple[str, Any], ...], ...]
+    verdict: str
+    sentence: Text
+    repeats: int = 0
+    target: float | None = None
+    notes: tuple[Text, ...] = ()
+
+    @property
+    def comparable(self) -> bool:
+        """Say whether anything may be said about the losses over the chosen axis."""
+        return self.view.axis is not None and self.fair.allows(self.view.axis)
+
+    @property
+    def winner(self) -> tuple[int, int, Pair] | None:
+        """Return (better run, worse run, their pair) that the verdict is about; None where it names none."""
+        axis = self.view.axis
+        if self.verdict not in (BETTER, WORSE) or axis is None:
+            return None
+        told = [pair for pair in self.pairs if pair.kind in (BETTER, WORSE)]
+        pair = best_of(told, axis)
+        return (pair.run, self.base, pair) if pair.kind == BETTER else (self.base, pair.run, pair)
+
+
+def compare(
+    subjects: Sequence[Subject],
+    *,
+    base: int = 0,
+    axis: str | None = None,
+    metric: str | None = None,
+    price: float | None = None,
+    reach: float | None = None,
+    is_baseline: bool = False,
+    goodput: Mapping[str, float] | None = None,
+) -> Comparison:
+    """Return the comparison of runs with the one at `base`. Raises ValueError without any run.
+
+    axis, metric: what a person chose; where the runs do not have it, or none is chosen, the fairest they have. price: of one
+    GPU-hour. reach: loss that "what it took" is about. goodput: by run.
+    """
+    if not subjects:
+        raise ValueError("there is no run to compare")
+    subjects, base, notes = _distinct(subjects, base)
+    sides = [Side(one, conditions(one), name) for one, name in zip(subjects, names_of(subjects), strict=True)]
+    said = [side.said for side in sides]
+    names = [side.name for side in sides]
+    diff = config_diff(subjects)
+    apart = {n: diff_of([said[base], said[n]], [subjects[base].config, subjects[n].config]) for n in _others(sides, base)}
+    fair = fairness(subjects, said, pairs=apart, whole=diff, base=base, names=names, is_baseline=is_baseline)
+    kinship = groups(subjects, said)
+    view, metrics = _view(sides, base, fair, axis, metric, price)
+    spread, repeats = _spread(sides, kinship, view)
+    view = View(view.axis, view.axes, view.metric, view.relative, price, spread, max(len(apart), 1))
+    single = {run for reason in fair.reasons if reason.code == "one_variable" for run in reason.runs}
+    causes = {subjects[n].id: one.varied[0] for n, one in apart.items() if subjects[n].id in single}
+    became = _states(sides, base, view, fair, causes)
+    broken = {state.run for state in became if state.code in BROKEN}
+    pairs = []
+    for n, between in apart.items():
+        about = fair.about(subjects[base].id, subjects[n].id)
+        pairs.append(pair_of(n, sides[n], sides[base], view, varied=between.varied, fair=about, broken=broken))
+    fair = _with_few_points(fair, pairs, view.axis)
+    target = reach or _target(subjects, view.metric, broken)
+    figures = [_numbers(side, view, target, goodput or {}) for side in sides]
+    notes += [Text(NO_METRIC)] if view.metric is None and len(sides) > 1 else []
+    verdict, text = _verdict(pairs, names[base], view.axis)
+    whole = (tuple(sides), base, diff, fair, view, metrics, tuple(pairs), tuple(figures), tuple(kinship), tuple(became))
+    return Comparison(*whole, labels(len(sides), base, diff), verdict, text, repeats, target, tuple(notes))
+
+
+def _with_few_points(fair: Fairness, pairs: Sequence[Pair], axis: str | None) -> Fairness:
+    """Add what can't be seen in few common points: noise that goes on from row to row, as that of smoothed losses."""
+    points = [pair.differences[axis].points for pair in pairs if axis is not None and axis in pair.differences]
+    if not points or min(points) >= FEW:
+        return fair
+    note = Reason("few_points", NOTE, Text(FEW_POINTS, {"points": min(points)}))
+    return replace(fair, reasons=(*fair.reasons, note))
+
+
+def _others(sides: Sequence[Side], base: int) -> list[int]:
+    return [number for number in range(len(sides)) if number != base]
+
+
+def _distinct(subjects: Sequence[Subject], base: int) -> tuple[list[Subject], int, list[Text]]:
+    """Return each run once, the place of the base among them, and what is to be said about that."""
+    notes = []
+    kept = list({one.id: one for one in subjects}.values())
+    lead = subjects[base if 0 <= base < len(subjects) else 0].id
+    if len(kept) < len(subjects):
+        notes.append(Text(SAME_RUN))
+    if len(kept) > MOST:
+        notes.append(Text(TOO_MANY, {"count": len(kept), "most": MOST}))
+        kept = [one for place, one in enumerate(kept) if place < MOST or one.id == lead]
+    return kept, next(place for place, one in enumerate(kept) if one.id == lead), notes
+
+
+def _view(
+    sides: Sequence[Side], base: int, fair: Fairness, axis: str | None, metric: str | None, price: float | None
+) -> tuple[View, tuple[str, ...]]:
+    """Return the view, and the metrics that the base shares with at least one other run, those that most share first."""
+    pairs = [[sides[base], side] for place, side in enumerate(sides) if place != base] or [[sides[base]]]
+    metrics = _by_frequency([common_metrics([side.subject for side in pair]) for pair in pairs])
+    axes = _by_frequency([common_axes([s.subject for s in pair], [s.said for s in pair], price=price) for pair in pairs])
+    chosen = metric if metric in metrics else _main([side.subject for side in sides], metrics)
+    order = ("step", *DATA_AXES, "progress", "hours") if fair.by_step else (*DATA_AXES, "hours", "progress", "step")
+    over = axis if axis in axes else next((name for name in order if name in axes), None)
+    return View(over, axes, chosen, not fair.absolute and chosen is not None, price), metrics
+
+
+def _by_frequency(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    counts: dict[str, int] = {}
+    for one in lists:
+        for name in one:
+            counts[name] = counts.get(name, 0) + 1
+    return tuple(sorted(counts, key=lambda name: -counts[name]))
+
+
+def _main(subjects: Sequence[Subject], metrics: Sequence[str]) -> str | None:
+    """Return the metric to compare: the main loss of the runs if all mean the same by it, else the first they share."""
+    mains = {one.main for one in subjects}
+    if len(mains) == 1 and (main := mains.pop()) in metrics:
+        return main
+    return next((name for name in metrics if name not in ("lr", "grad_norm")), None)
+
+
+def _spread(sides: Sequence[Side], kinship: Sequence[tuple[int, ...]], view: View) -> tuple[float, int]:
+    """Return how far repeats among the runs lie apart, and how many pairs say so.
+
+    Two runs alone that nothing tells apart are the question, not a measure of chance.
+    """
+    if view.metric is None or view.axis is None or len(sides) < 3:
+        return SEED_SPREAD, 0
+    found = []
+    for group in kinship:
+        for pair in list(combinations(group, 2))[:PAIRS_OF_REPEATS]:
+            subjects, said = [sides[n].subject for n in pair], [sides[n].said for n in pair]
+            curves = aligned(subjects, said, view.metric, view.axis, price=view.price)
+            if isinstance(curves, Aligned) and curves.log:
+                found.append((curves, 0, 1))
+    return repeat_spread(found)
+
+
+def _states(sides: Sequence[Side], base: int, view: View, fair: Fairness, because: Mapping[str, Row]) -> list[State]:
+    """Return what became of the runs, those that broke first."""
+    subjects, names = [side.subject for side in sides], [side.name for side in sides]
+    found = list(states(subjects, names=names, because=because))
+    broken = {state.run for state in found if state.code in BROKEN}
+    axis = next((name for name in ("step", *DATA_AXES) if name in view.axes and fair.allows(name)), None)
+    if view.metric is None or axis is None or not fair.absolute or view.metric in HIGHER_IS_BETTER:
+        return found
+    for other in _others(sides, base):
+        both = [sides[base], sides[other]]
+        curves = aligned([side.subject for side in both], [side.said for side in both], view.metric, axis)
+        if isinstance(curves, Aligned) and curves.log and sides[other].subject.id not in broken:
+            both_names = [names[base], names[other]]
+            found += slow_fall([side.subject for side in both], curves, 0, both_names, because=because)
+    return found
+
+
+def _target(subjects: Sequence[Subject], metric: str | None, broken: set[str]) -> float | None:
+    """Return the loss that every run that did not break reached: the highest of their last levels, with three digits."""
+    curves = [one.curves[metric] for one in subjects if metric is not None and metric in one.curves and one.id not in broken]
+    ends = [level_of(curve)[1] for curve in curves if len(curve) >= LEAST_LEVEL]
+    return float(f"{max(ends) * 1.0005:.3g}") if ends and max(ends) > 0 else None
+
+
+def _numbers(side: Side, view: View, target: float | None, goodput: Mapping[str, float]) -> Numbers:
+    productive = goodput.get(side.subject.id)
+    return numbers(side.subject, side.said, metric=view.metric, target=target, price=view.price, goodput=productive)
+
+
+def labels(count: int, base: int, diff: ConfigDiff) -> tuple[tuple[tuple[str, Any], ...], ...]:
+    """Return each run by what differs: pairs of title and value of the first variables; empty where nothing does.
+
+    Where more than two settings vary, a run is told by those in which it is not like the base.
+    """
+    varied = diff.varied
+    rows = [row for row in varied if row.known] or list(varied)
+    found = []
+    for n in range(count):
+        mine = [row for row in rows if row.values[n] is not None]
+        mine = mine if len(rows) <= FEW_VARIED else [row for row in mine if not same(row.values[n], row.values[base], 0.01)]
+        found.append(tuple((row.title or row.key, row.values[n]) for row in mine[:MOST_TOLD]))
+    return tuple(found)
+
+
+def _verdict(pairs: Sequence[Pair], base: str, axis: str | None) -> tuple[str, Text]:
+    if not pairs:
+        return UNKNOWN, Text(ONE_RUN)
+    if len(pairs) == 1:
+        return pairs[0].kind, pairs[0].text
+    counts = {kind: sum(pair.kind == kind for pair in pairs) for kind in (BETTER, WORSE, ALIKE, REPEATS, REFUSED, UNKNOWN)}
+    if counts[REFUSED] == len(pairs):
+        return REFUSED, pairs[0].text
+    if counts[BETTER] and axis:
+        return BETTER, best_of([pair for pair in pairs if pair.kind == BETTER], axis).text
+    alike, unknown = counts[ALIKE] + counts[REPEATS], counts[REFUSED] + counts[UNKNOWN]
+    text = Text(AHEAD if counts[WORSE] else LEVEL, {"base": base, "worse": counts[WORSE], "alike": alike})
+    kind = WORSE if counts[WORSE] else ALIKE if alike else UNKNOWN
+    return kind, Text(NOT_ALL, {"said": text, "unknown": unknown}) if unknown else text

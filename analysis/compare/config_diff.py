@@ -1,0 +1,177 @@
+"""What differs between runs: conditions of the table first, then every other setting; what is equal is only counted.
+
+A setting that only some logs print is unknown for the others: it may differ, and is no difference that was seen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.compare.conditions import (
+    CONFIG,
+    GROUPS,
+    SIX,
+    Said,
+    conditions,
+    family_of,
+    group_of,
+    is_neutral,
+    kind_of,
+    kinds,
+    plain_key,
+    same,
+)
+from analysis.compare.subject import Subject
+
+EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
+# Settings that are read for a condition of the table although they are none of its keys.
+ELSEWHERE = frozenset({"world_size", "num_gpus", "n_gpus", "ngpus", "gpu_count", "bf16", "fp16", "dist_world_size"})
+MOST_ROWS = 500  # of settings that differ, in a table for people
+
+
+@dataclass(frozen=True)
+class Row:
+    """A condition or setting of which the runs say different things, or not all say one.
+
+    key: its name in the table of conditions, a family, or the setting as printed; title: words for people ("": the key).
+    status: different (two runs say different things) | unknown (not all say it) | equal. values, sources: one a run, None
+    where a run does not say it. six: condition class ("" for none). follows: it is a consequence of another difference.
+    neutral: it is about places and printing. known: it is in the table of conditions.
+    """
+
+    key: str
+    title: str
+    group: str
+    six: str
+    status: str
+    values: tuple[Any, ...]
+    sources: tuple[str | None, ...] = ()
+    follows: bool = False
+    neutral: bool = False
+    known: bool = False
+
+    @property
+    def varied(self) -> bool:
+        """Say whether it is a variable of the comparison."""
+        return self.status == DIFFERENT and not self.follows and not self.neutral
+
+
+@dataclass(frozen=True)
+class ConfigDiff:
+    """The differences of two or more runs.
+
+    rows: conditions (also equal and unknown ones) and settings that differ, variables first. six, groups: status of each
+    condition class and group with the titles of what differs or is not known. equal: how many settings are equal.
+    more: rows left out of a long list.
+    """
+
+    rows: tuple[Row, ...]
+    six: Mapping[str, tuple[str, tuple[str, ...]]]
+    groups: Mapping[str, tuple[str, tuple[str, ...]]]
+    equal: int = 0
+    more: int = 0
+
+    @property
+    def varied(self) -> tuple[Row, ...]:
+        """Return the variables: what differs and is neither a consequence nor about places and printing."""
+        return tuple(row for row in self.rows if row.varied)
+
+    def row(self, key: str) -> Row | None:
+        """Return a condition by its name."""
+        return next((row for row in self.rows if row.key == key), None)
+
+
+def config_diff(subjects: Sequence[Subject]) -> ConfigDiff:
+    """Return what differs between the runs, in any types, of any length; linear in the settings."""
+    return diff_of([conditions(one) for one in subjects], [one.config for one in subjects])
+
+
+def diff_of(said: Sequence[Mapping[str, Said]], configs: Sequence[Mapping[str, Any]]) -> ConfigDiff:
+    """Return what differs between what runs say of the conditions and between their settings."""
+    table = [_condition(name, said) for name in kinds()]
+    differ = {row.key for row in table if row.status == DIFFERENT}
+    table = [_consequence(row, differ) for row in table]
+    settings, equal = _settings(configs)
+    rows = [row for row in table if any(value is not None for value in row.values)] + settings
+    order = {DIFFERENT: 0, UNKNOWN: 1, EQUAL: 2}
+    rows.sort(key=lambda row: (not row.varied, order[row.status], row.neutral, row.follows, not row.known))
+    six = {name: _status([row for row in [*table, *settings] if row.six == name]) for name in SIX}
+    groups = {name: _status([row for row in [*table, *settings] if row.group == name]) for name in GROUPS}
+    return ConfigDiff(tuple(rows[:MOST_ROWS]), six, groups, equal, max(len(rows) - MOST_ROWS, 0))
+
+
+def _condition(name: str, said: Sequence[Mapping[str, Said]]) -> Row:
+    kind = kinds()[name]
+    found = [one.get(name) for one in said]
+    values = tuple(None if one is None else one.value for one in found)
+    sources = tuple(None if one is None else one.source for one in found)
+    # What the numbers of a log show is less sharp than what its header says.
+    lenient = max(kind.lenient, 0.01) if any(source not in (None, CONFIG) for source in sources) else kind.lenient
+    return Row(name, kind.title, kind.group, kind.six, _compared(values, lenient), values, sources, known=True)
+
+
+def _compared(values: Sequence[Any], lenient: float = 1e-9) -> str:
+    known = [value for value in values if value is not None]
+    if any(not same(known[0], value, lenient) for value in known[1:]):
+        return DIFFERENT
+    return EQUAL if len(known) == len(values) else UNKNOWN
+
+
+def _consequence(row: Row, differ: set[str]) -> Row:
+    follows = row.status == DIFFERENT and any(cause in differ for cause in kinds()[row.key].follows)
+    return row if not follows else _with(row, follows=True)
+
+
+def _with(row: Row, **changed: Any) -> Row:
+    return Row(**{**row.__dict__, **changed})
+
+
+def _settings(configs: Sequence[Mapping[str, Any]]) -> tuple[list[Row], int]:
+    """Return the settings outside of the table that differ or are unknown, families as one row each, and how many are equal."""
+    keys = dict.fromkeys(key for config in configs for key in config)
+    # A name in another spelling is the same setting, and those of the table are compared there.
+    rows, equal = [], 0
+    families: dict[str, list[Row]] = {}
+    for key in keys:
+        values = tuple(config.get(key) for config in configs)
+        first = values[0]
+        if all(value == first and type(value) is type(first) for value in values[1:]):
+            equal += 1
+            continue
+        status = _compared(values)
+        if status == EQUAL:
+            equal += 1
+            continue
+        if kind_of(key) is not None or plain_key(key) in ELSEWHERE:
+            continue
+        family = family_of(key)
+        row = Row(str(key), "", group_of(key), family[2] if family else "", status, values, neutral=is_neutral(key))
+        if family and status == DIFFERENT:
+            families.setdefault(family[0], []).append(_with(row, title=family[1]))
+        else:
+            rows.append(row)
+    return [*(_family(name, parts) for name, parts in families.items()), *rows], equal
+
+
+def is_compared(key: str) -> bool:
+    """Say whether a setting outside of the table of conditions counts as a variable where it differs."""
+    return kind_of(key) is None and plain_key(key) not in ELSEWHERE and not is_neutral(key)
+
+
+def _family(name: str, parts: list[Row]) -> Row:
+    """Return one row for the settings of a family: the shortest name stands for it."""
+    lead = min(parts, key=lambda row: len(row.key))
+    others = len(parts) - 1
+    key = f"{lead.key} (+{others})" if others else lead.key
+    return _with(lead, key=key, neutral=False, six=lead.six)
+
+
+def _status(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]]:
+    """Return the status of a class: different if anything in it is, equal if something is known of all and nothing differs."""
+    titles = [(row, row.title or row.key) for row in rows if not row.neutral]
+    differ = tuple(dict.fromkeys(title for row, title in titles if row.status == DIFFERENT))
+    if differ:
+        return DIFFERENT, differ
+    if any(row.status == EQUAL and row.known for row, _title in titles):
+        return EQUAL, ()
+    return UNKNOWN, tuple(dict.fromkeys(title for row, title in titles if row.known))

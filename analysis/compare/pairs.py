@@ -1,0 +1,141 @@
+"""One run beside the base: what differs, how far they lie apart on each axis, where they part, what the change should do."""
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analysis.compare.align import EQUAL, Aligned, aligned
+from analysis.compare.conditions import Said
+from analysis.compare.config_diff import Row
+from analysis.compare.difference import SEED_SPREAD, Difference, difference, second_difference_noise, sentence
+from analysis.compare.expected import Expectation, expectations
+from analysis.compare.fairness import STEP, Fairness
+from analysis.compare.state import Parting, parting, whole
+from analysis.compare.subject import HIGHER_IS_BETTER, Subject
+from messages import N_, Text
+
+BETTER, WORSE, ALIKE, REPEATS, REFUSED, UNKNOWN = "better", "worse", "not_distinguishable", "repeats", "refused", "unknown"
+BROKE = N_("{better} is better: {worse} broke down; where both still go they lie {difference} % apart {where}")
+NO_METRIC = N_("the runs print no metric in common, so only their configurations are compared")
+
+
+@dataclass(frozen=True)
+class View:
+    """How runs are compared: over which axis (of which there are), in which metric, relative to the first loss or not.
+
+    price: of one GPU-hour; spread: standard deviation between repeats; tests: how many pairs are looked at together.
+    """
+
+    axis: str | None
+    axes: tuple[str, ...]
+    metric: str | None
+    relative: bool = False
+    price: float | None = None
+    spread: float = SEED_SPREAD
+    tests: int = 1
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run in a pair: what it is called and what it says of its conditions."""
+
+    subject: Subject
+    said: Mapping[str, Said]
+    name: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A run (its position) beside the base. kind: better | worse (than the base) | not_distinguishable | repeats | refused |
+    unknown; text: the same as a sentence. differences: by axis. varied: the variables that differ.
+    """
+
+    run: int
+    kind: str
+    text: Text
+    differences: Mapping[str, Difference]
+    varied: tuple[Row, ...]
+    parting: Parting | None = None
+    expected: tuple[Expectation, ...] = ()
+
+
+def pair_of(
+    position: int,
+    one: Side,
+    base: Side,
+    view: View,
+    *,
+    varied: tuple[Row, ...],
+    fair: Fairness,
+    broken: Set[str] = frozenset(),
+) -> Pair:
+    """Return a run beside the base; fair: what may be said of these two. broken: ids of runs that diverged or are NaN."""
+    expected = expectations(base.subject, one.subject, base.said, one.said, varied)
+    if view.metric is None or view.axis is None:
+        return Pair(position, UNKNOWN, Text(NO_METRIC), {}, varied, None, expected)
+    found: dict[str, Difference] = {}
+    why, part = None, None
+    for axis in dict.fromkeys(("step", view.axis, *view.axes)):
+        curves = _aligned(one, base, axis, view) if axis in view.axes and fair.allows(axis) else None
+        if isinstance(curves, Aligned):
+            if part is None and curves.log and len(curves) > 1:
+                part = parting(curves, 0, 1, (one.name, base.name))
+            found[axis] = _difference(curves, one.subject, base.subject, view)
+        elif axis == view.axis:
+            why = curves
+    if not fair.allows(view.axis):
+        reason = next(reason for reason in fair.reasons if reason.level == STEP)
+        return Pair(position, REFUSED, reason.text, found, varied, part, expected)
+    if view.axis not in found:
+        return Pair(position, UNKNOWN, why or Text(NO_METRIC), found, varied, part, expected)
+    between = found[view.axis]
+    down = [side.subject.id in broken for side in (one, base)]
+    if down[0] != down[1] and between.value is not None:
+        return Pair(position, WORSE if down[0] else BETTER, _broke(one, base, between, down[0]), found, varied, part, expected)
+    text = sentence(between, (one.name, base.name), told_apart=bool(varied), relative=view.relative)
+    return Pair(position, _kind(between, told_apart=bool(varied)), text, found, varied, part, expected)
+
+
+def _aligned(one: Side, base: Side, axis: str, view: View) -> Aligned | Text:
+    return aligned([one.subject, base.subject], [one.said, base.said], view.metric or "", axis, price=view.price)
+
+
+def _difference(curves: Aligned, one: Subject, base: Subject, view: View) -> Difference:
+    own, start = None, 0.0
+    if curves.log:
+        both = [one.curves[curves.metric].value, base.curves[curves.metric].value]
+        own = second_difference_noise(np.log(both[0])), second_difference_noise(np.log(both[1]))
+        if view.relative:
+            start = math.hypot(*(noise if math.isfinite(noise) else 0.0 for noise in own))
+            curves = replace(curves, y=curves.y - np.array([[math.log(values[0])] for values in both]))
+    better = curves.metric in HIGHER_IS_BETTER
+    return difference(curves, 0, 1, higher_is_better=better, spread=view.spread, tests=view.tests, own_noise=own, start=start)
+
+
+def _broke(one: Side, base: Side, between: Difference, first: bool) -> Text:
+    """Return the sentence about two runs of which one broke down, the first or the base."""
+    better, worse = (base, one) if first else (one, base)
+    apart = whole(100 * -math.expm1(-min(abs(between.value or 0.0), 50)))
+    gaps = {"better": better.name, "worse": worse.name, "difference": apart, "where": Text(EQUAL[between.axis])}
+    return Text(BROKE, gaps)
+
+
+def _kind(found: Difference, *, told_apart: bool) -> str:
+    if found.value is None:
+        return UNKNOWN
+    if not found.distinguishable:
+        return ALIKE
+    if not told_apart:
+        return REPEATS
+    return BETTER if found.first_is_better else WORSE
+
+
+def best_of(pairs: Sequence[Pair], axis: str) -> Pair:
+    """Return the pair whose run lies furthest ahead on an axis, of those that are told apart on it."""
+    return min(pairs, key=lambda pair: _behind(pair, axis))
+
+
+def _behind(pair: Pair, axis: str) -> float:
+    return abs(pair.differences[axis].value or 0.0) * (-1 if pair.kind == BETTER else 1)

@@ -1,0 +1,211 @@
+"""What became of a run, seen beside the others: diverged, not finite, far slower, and where two curves part."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analysis.compare.align import TITLES, Aligned
+from analysis.compare.conditions import named, shown
+from analysis.compare.config_diff import Row
+from analysis.compare.difference import second_difference_noise
+from analysis.compare.subject import Subject
+from analysis.first_loss import LARGEST_VOCABULARY
+from messages import N_, Text
+
+RISEN = 1.2  # times its lowest level at which a run that still rises has diverged
+HIGH_START = 2.0  # times the start of the others, and above that of any vocabulary: it had blown up before its first line
+SLOW_STEP = 3.0  # times the usual time of a step
+SLOW_FALL = 1.5  # times the way of the base to the same loss
+LEVEL_ROWS = 5  # whose median is a level
+APART = 1e-3  # relative: below it two curves are the same
+
+
+@dataclass(frozen=True)
+class State:
+    """What is to be said of a run: a word (diverged, not_finite, slow_step, slow_fall), the step since when, the sentence."""
+
+    code: str
+    run: str
+    step: int | None
+    text: Text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"code": self.code, "run": self.run, "step": self.step, "text": self.text.to_dict()}
+
+
+def states(subjects: Sequence[Subject], *, names: Sequence[str], because: Mapping[str, Row] | None = None) -> tuple[State, ...]:
+    """Return what became of the runs; because: the one variable in which a run differs from the base, by id."""
+    found = [state for one, name in zip(subjects, names, strict=True) for state in _alone(one, name)]
+    broken = {state.run for state in found}
+    found += [state for state in _beside(subjects, names) if state.run not in broken]
+    return tuple(_caused(state, (because or {}).get(state.run)) for state in [*found, *_slow_steps(subjects, names)])
+
+
+def _caused(state: State, row: Row | None) -> State:
+    if row is None or state.code == "slow_step":
+        return state
+    gaps: dict[str, Any] = {"said": state.text, "what": named(row.title, row.key)}
+    gaps["value"] = shown(row.values[1])
+    return State(state.code, state.run, state.step, Text(N_("{said} — {what} {value}"), gaps))
+
+
+def _alone(one: Subject, name: str) -> list[State]:
+    found = []
+    curve = one.curves.get(one.main or "")
+    bad = one.bad.get(one.main or "")
+    if bad is not None and (curve is None or not len(curve) or bad >= curve.step[-1]):
+        found.append(
+            State(
+                "not_finite",
+                one.id,
+                bad,
+                Text(N_("{run}: the loss is not finite from step {step:,} on"), {"run": name, "step": bad}),
+            )
+        )
+    if curve is None or len(curve) < 2 * LEVEL_ROWS or float(curve.value.min()) <= 0:
+        return found
+    level = _levels(curve.value)
+    lowest = int(np.argmin(level))
+    risen = level[-1] / level[lowest]
+    late = np.log(level[lowest:])
+    rising = len(late) >= LEVEL_ROWS and np.polyfit(np.arange(len(late)), late, 1)[0] > 0
+    if risen >= RISEN and rising and level[-1] > 0.9 * level[lowest:].max():
+        step = int(curve.step[lowest])
+        gaps = {"run": name, "step": step, "low": _four(level[lowest]), "now": _four(float(curve.value[-1]))}
+        template = N_("{run} diverged: its loss has been rising since step {step:,}, from {low} to {now}")
+        found.append(State("diverged", one.id, step, Text(template, gaps)))
+    return found
+
+
+def _levels(values: np.ndarray) -> np.ndarray:
+    """Return the running median (n - LEVEL_ROWS + 1,)."""
+    return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(values, LEVEL_ROWS), axis=1))
+
+
+def _beside(subjects: Sequence[Subject], names: Sequence[str]) -> list[State]:
+    """Return runs whose first losses are far above those of the others: they blew up before their first line."""
+    starts = [_start(one) for one in subjects]
+    found = []
+    for one, name, start in zip(subjects, names, starts, strict=True):
+        others = [value for other, value in zip(subjects, starts, strict=True) if other is not one and value is not None]
+        usual = float(np.median(others)) if others else math.nan
+        curve = one.curves.get(one.main or "")
+        if start is None or curve is None or not start > max(HIGH_START * usual, math.log(LARGEST_VOCABULARY)):
+            continue
+        gaps = {
+            "run": name,
+            "step": int(curve.step[0]),
+            "loss": _four(start),
+            "usual": _four(usual),
+            "now": _four(float(curve.value[-1])),
+        }
+        template = N_(
+            "{run} diverged at the start: loss {loss} at step {step:,} where the others have {usual}; it ends at {now}"
+        )
+        found.append(State("diverged", one.id, int(curve.step[0]), Text(template, gaps)))
+    return found
+
+
+def _start(one: Subject) -> float | None:
+    curve = one.curves.get(one.main or "")
+    return float(curve.value[0]) if curve is not None and len(curve) else None
+
+
+def _slow_steps(subjects: Sequence[Subject], names: Sequence[str]) -> list[State]:
+    """Return runs that take far longer for the same data; where the logs do not tell that, for a step."""
+    seconds = [one.step_seconds[1] if one.step_seconds else None for one in subjects]
+    sizes = [one.last("steps_per_epoch") for one in subjects]
+    # Steps an epoch are one over the batch, on the same data.
+    per_data = [a * b if a and b else None for a, b in zip(seconds, sizes, strict=True)] if all(sizes) else seconds
+    found = []
+    for one, name, mine, work in zip(subjects, names, seconds, per_data, strict=True):
+        others = [value for other, value in zip(subjects, per_data, strict=True) if other is not one and value]
+        usual = float(np.median(others)) if others else math.nan
+        if mine is not None and work is not None and work > SLOW_STEP * usual:
+            gaps = {"run": name, "ratio": whole(work / usual), "seconds": _four(mine)}
+            template = N_("{run} is slow: the same work takes {ratio}× as long as usual among these runs ({seconds} s a step)")
+            found.append(State("slow_step", one.id, None, Text(template, gaps)))
+    return found
+
+
+def slow_fall(
+    subjects: Sequence[Subject],
+    curves: Aligned,
+    base: int,
+    names: Sequence[str],
+    *,
+    because: Mapping[str, Row] | None = None,
+) -> tuple[State, ...]:
+    """Return runs that took far more of x to the loss they reached than the base did."""
+    found = []
+    for other, one in enumerate(subjects):
+        ratio = way_ratio(curves, other, base)
+        if other == base or ratio is None or ratio < SLOW_FALL:
+            continue
+        value = float(np.exp(curves.y[other][-1])) if curves.log else float(curves.y[other][-1])
+        gaps = {"run": names[other], "base": names[base], "ratio": float(f"{ratio:.2g}"), "loss": _four(value)}
+        template = N_("{run} is slow: {base} reached its last loss ({loss}) {ratio}× sooner")
+        found.append(_caused(State("slow_fall", one.id, None, Text(template, gaps)), (because or {}).get(one.id)))
+    return tuple(found)
+
+
+def way_ratio(curves: Aligned, other: int, base: int) -> float | None:
+    """Return how many times the way of the base a run took to the level that it reached at the end; None if never."""
+    target = float(np.median(curves.y[other][-3:]))
+    reached = np.flatnonzero(np.minimum.accumulate(curves.y[base]) <= target)
+    if not len(reached) or not reached[0] or len(curves) < 4 or curves.x[reached[0]] <= 0:
+        return None  # never, or before the curves begin
+    at = int(reached[0])
+    x = curves.x[at]
+    if curves.y[base][at - 1] > target:
+        share = (curves.y[base][at - 1] - target) / max(curves.y[base][at - 1] - curves.y[base][at], 1e-12)
+        x = curves.x[at - 1] + share * (curves.x[at] - curves.x[at - 1])
+    return float(curves.x[-1] / x)
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two curves part: x of the first value that is not the same, and from where they stay apart (None: never)."""
+
+    first: float | None
+    lasting: float | None
+    text: Text
+
+
+def parting(curves: Aligned, first: int, second: int, names: tuple[str, str]) -> Parting:
+    """Return where two aligned curves part, for good from where their difference leaves its noise and does not come back."""
+    apart = curves.y[first] - curves.y[second]
+    some = np.flatnonzero(np.abs(apart) > APART)
+    noise = second_difference_noise(apart[-max(len(apart) // 2, 4) :])
+    band = max(3 * (noise if np.isfinite(noise) else 0.0), 0.01)
+    inside = np.flatnonzero(np.abs(apart) <= band)
+    start = int(inside[-1]) + 1 if len(inside) else 0
+    lasting = float(curves.x[start]) if start < len(apart) else None
+    gaps: dict[str, Any] = {"a": names[0], "b": names[1], "axis": Text(TITLES[curves.axis])}
+    if not len(some):
+        return Parting(None, None, Text(N_("{a} and {b} are the same curve, value for value"), gaps))
+    gaps |= {"first": _place(float(curves.x[some[0]])), "share": whole(100 * math.expm1(abs(apart[some[0]])))}
+    if lasting is None:
+        template = N_("{a} and {b} first differ at {axis} {first} (by {share} %) and do not stay apart")
+        return Parting(float(curves.x[some[0]]), None, Text(template, gaps))
+    gaps["lasting"] = _place(lasting)
+    template = N_("{a} and {b} first differ at {axis} {first} (by {share} %); from {lasting} on they stay apart")
+    return Parting(float(curves.x[some[0]]), lasting, Text(template, gaps))
+
+
+def _place(x: float) -> float | int:
+    return int(x) if x == int(x) else float(f"{x:.4g}")
+
+
+def whole(value: float) -> float | int:
+    """Return a number with two digits, as a whole number where it is one."""
+    value = float(f"{value:.2g}")
+    return int(value) if math.isfinite(value) and value == int(value) else value
+
+
+def _four(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -1,0 +1,258 @@
+"""A run as a comparison sees it: its configuration and its curves as at most a thousand points, launches stitched together.
+
+A subject is made of buckets, so a run of a million steps is as quick to compare as one of ten; a run with fewer rows than
+buckets is seen row by row.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.epoch_time import epoch_time
+from analysis.losses import loss_kind
+from analysis.machine import hardware
+from analysis.schedule import Schedule, schedule
+from analysis.segment import Segment
+from analysis.step_time import step_time
+from messages import Text
+
+STEP, EPOCH, LINE = "step", "epoch", "line"
+WIDTH = 500  # buckets of a metric that a subject is made of; a store reads them from its coarsest aggregates
+# What a comparison reads of a run; a metric that the log does not print costs nothing.
+METRICS = (
+    "loss", "logits_loss", "aux_loss", "eval_loss", "perplexity", "reward", "lr", "grad_norm", "epochs", "steps_per_epoch",
+    "total_steps", "epoch_time_minutes", "step_time_seconds", "elapsed_seconds", "tokens_per_second", "samples_per_second",
+    "steps_per_second", "tokens_seen", "samples_seen", "batch_size", "memory_bytes", "memory_peak_bytes", "mfu_percent",
+    "policy_loss", "kl", "rewards/chosen", "rewards/rejected",
+)  # fmt: skip
+HIGHER_IS_BETTER = frozenset({"reward"})
+# Counters and clocks are read where a bucket ends; everything else is its mean.
+AT_THE_END = frozenset(
+    {"elapsed_seconds", "tokens_seen", "samples_seen", "epochs", "steps_per_epoch", "total_steps", "epoch_time_minutes", "lr"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A metric over the steps of a run: `step` (n,) in growing order, `value` (n,) finite, `count` (n,) values behind each."""
+
+    step: np.ndarray
+    value: np.ndarray
+    count: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A run to compare.
+
+    id, name: as the store has them. config: flat, keys as printed. segment: the stitched run as one launch, a row a bucket,
+    its step where the bucket ends. curves: by metric. bad: by metric the first step with a value that is not finite.
+    clock: (step (n,), seconds since the start (n,)) or None. given: conditions that a person added. launches: of the log.
+    rows: of the log. growing: more may come. unit: what `step` counts: steps, or where the log has none epochs or lines.
+    program: what wrote the log, "" where its form does not tell.
+    """
+
+    id: str
+    name: str
+    config: Mapping[str, Any]
+    segment: Segment
+    curves: Mapping[str, Curve]
+    bad: Mapping[str, int] = field(default_factory=dict)
+    clock: tuple[np.ndarray, np.ndarray] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    launches: int = 1
+    rows: int = 0
+    growing: bool = False
+    unit: str = STEP
+    program: str = ""
+
+    @cached_property
+    def main(self) -> str | None:
+        """The loss to compare, None without one."""
+        return loss_kind(self.segment).main
+
+    @cached_property
+    def no_level(self) -> Text | None:
+        """Why the level of the loss says nothing (preferences, rewards), None where it does."""
+        return loss_kind(self.segment).problem
+
+    @cached_property
+    def schedule(self) -> Schedule | None:
+        """The schedule that the learning rates show."""
+        return schedule(self.segment)
+
+    @cached_property
+    def peak_lr(self) -> float | None:
+        """The highest learning rate seen, None without one or while it may still rise."""
+        known = self.schedule
+        curve = self.curves.get("lr")
+        if curve is None or (known is not None and known.shape == "warmup"):
+            return None
+        return float(curve.value.max()) or None
+
+    @cached_property
+    def gpus(self) -> int | None:
+        """The number of GPUs, as a person says or the log prints it."""
+        given = self.given.get("gpus")
+        return int(given) if isinstance(given, int | float) and given > 0 else hardware([self.segment]).gpus
+
+    @cached_property
+    def step_seconds(self) -> tuple[float, float, float] | None:
+        """Seconds a step (low, middle, high): the quarter points of its rows, or what a printed epoch_time allows."""
+        if self.unit != STEP:
+            return None
+        known = step_time(self.segment)
+        if known is not None and known.exact and len(known.series) >= 3:
+            low, middle, high = (float(value) for value in np.percentile(known.series.values, [25, 50, 75]))
+            return low, middle, high
+        epoch = epoch_time(self.segment)
+        if epoch is not None and epoch.step_minutes is not None:
+            low, middle, high = (60 * minutes for minutes in epoch.step_minutes)
+            return low, middle, high
+        if known is not None and known.exact and len(known.series):
+            return (float(np.median(known.series.values)),) * 3
+        return _first_epoch_time(self.segment)
+
+    def last(self, metric: str) -> float | None:
+        """Return the last value of a metric, None where it was never printed."""
+        curve = self.curves.get(metric)
+        return float(curve.value[-1]) if curve is not None and len(curve) else None
+
+    def seconds(self, steps: np.ndarray) -> np.ndarray | None:
+        """Return the seconds since the start at steps (n,), None where the log tells no time."""
+        if self.clock is not None and len(self.clock[0]) >= 2:
+            return np.asarray(np.interp(steps, *self.clock))
+        return None if self.step_seconds is None else steps * self.step_seconds[1]
+
+
+def _first_epoch_time(segment: Segment) -> tuple[float, float, float] | None:
+    """Return seconds a step from lines too few to prove what epoch_time means: read as what is left of the epoch."""
+    if not segment.has("epoch_time_minutes", "steps_per_epoch", "step"):
+        return None
+    minutes, size, step = (segment.values(name)[-1] for name in ("epoch_time_minutes", "steps_per_epoch", "step"))
+    left = size - step
+    if not (np.isfinite(minutes) and left > 0 and minutes > 0):
+        return None
+    low, high = 60 * minutes / left, 60 * (minutes + 1) / left
+    return float(low), float((low + high) / 2), float(high)
+
+
+def subject(
+    run: str,
+    name: str,
+    config: Mapping[str, Any],
+    buckets: pd.DataFrame,
+    *,
+    clock: tuple[np.ndarray, np.ndarray] | None = None,
+    total_steps: int | None = None,
+    **known: Any,
+) -> Subject:
+    """Return the subject of a run.
+
+    buckets: long, `metric, segment, x, x_last, mean, last, count, nonfinite` with x in steps; `known`: further fields.
+    """
+    buckets = stitched(buckets)
+    curves, bad, rows = {}, {}, {}
+    for metric, part in buckets.groupby("metric", sort=False, observed=True):
+        if np.any(np.diff(part["x_last"].to_numpy(dtype=float)) < 0):
+            part = part.sort_values("x_last", kind="stable")
+        broken = part["nonfinite"].to_numpy() > 0
+        if broken.any():
+            bad[str(metric)] = int(part["x"].to_numpy()[broken][0])
+        rows[str(metric)] = part
+        curve = curve_of(str(metric), part)
+        if len(curve):
+            curves[str(metric)] = curve
+    return Subject(run, name, config, _segment(rows, config, total_steps), curves, bad, clock, **known)
+
+
+def stitched(buckets: pd.DataFrame) -> pd.DataFrame:
+    """Return the buckets of the run as it counts: what a later launch did again replaces what an earlier one did.
+
+    A launch that starts afresh begins another chain; of several the longest is kept.
+    """
+    if not len(buckets) or buckets["segment"].nunique() == 1:
+        return buckets
+    ends = buckets.groupby("segment", sort=True).agg(first=("x", "min"), last=("x_last", "max"))
+    chains: list[list[int]] = []
+    reached = -np.inf
+    for number, first, last in ends.itertuples():
+        if not chains or first < 0.5 * reached:
+            chains.append([])
+        chains[-1].append(int(number))
+        reached = last
+    best = max(chains, key=lambda chain: (ends["last"][chain].max() - ends["first"][chain[0]], chain[0]))
+    parts = []
+    for position, number in enumerate(best):
+        later = ends["first"][best[position + 1 :]].min() if position + 1 < len(best) else np.inf
+        mine = buckets[buckets["segment"] == number]
+        parts.append(mine[mine["x"] < later])
+    return pd.concat(parts, ignore_index=True)
+
+
+def curve_of(metric: str, part: pd.DataFrame) -> Curve:
+    """Return the stitched buckets of one metric as its curve."""
+    at_end = metric in AT_THE_END
+    value = part["last" if at_end else "mean"].to_numpy(dtype=float)
+    step = part["x_last"].to_numpy(dtype=float)
+    step = step if at_end else (part["x"].to_numpy(dtype=float) + step) / 2
+    keep = np.isfinite(value) & np.isfinite(step)
+    step, value, count = step[keep], value[keep], part["count"].to_numpy(dtype=float)[keep]
+    order = np.argsort(step, kind="stable")
+    last = np.r_[np.diff(step[order]) > 0, True] if len(order) else np.zeros(0, dtype=bool)  # of a step done twice the later
+    order = order[last]
+    return Curve(step[order], value[order], count[order])
+
+
+def _segment(parts: Mapping[str, pd.DataFrame], config: Mapping[str, Any], total_steps: int | None) -> Segment:
+    """Return the stitched run as one launch: a row where a bucket ends, for the functions that judge launches."""
+    values = {metric: part["last" if metric in AT_THE_END else "mean"].to_numpy(dtype=float) for metric, part in parts.items()}
+    ends = {metric: part["x_last"].to_numpy(dtype=float) for metric, part in parts.items()}
+    frame = _side_by_side(values, ends)
+    frame = frame[np.isfinite(frame.index.to_numpy(dtype=float))] if len(frame) else frame
+    absent = {name: frame[name].isna().to_numpy() for name in frame.columns if frame[name].isna().any()}
+    frame = frame.rename_axis("step").reset_index() if len(frame) else frame
+    return Segment(0, frame, absent, config=dict(config), total_steps=total_steps or _plan(parts))
+
+
+def _side_by_side(values: Mapping[str, np.ndarray], ends: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Return the metrics as columns over the steps where their buckets end, NaN where one has none there."""
+    if not values:
+        return pd.DataFrame()
+    first = next(iter(ends.values()))
+    if np.all(np.diff(first) > 0) and all(np.array_equal(first, other) for other in ends.values()):
+        return pd.DataFrame(dict(values), index=pd.Index(first))
+    columns = {metric: pd.Series(values[metric], index=ends[metric]) for metric in values}
+    return pd.DataFrame({metric: one[~one.index.duplicated(keep="last")] for metric, one in columns.items()}).sort_index()
+
+
+def _plan(parts: Mapping[str, pd.DataFrame]) -> int | None:
+    last = {name: float(part["last"].iloc[-1]) for name, part in parts.items() if name in AT_THE_END and len(part)}
+    total = last.get("total_steps") or last.get("epochs", np.nan) * last.get("steps_per_epoch", np.nan)
+    return int(total) if np.isfinite(total) and 0 < total < 2**53 else None
+
+
+def names_of(subjects: Sequence[Subject]) -> list[str]:
+    """Return a short name for each subject: without its ending and the parts that all names share, all of them different."""
+    full = [one.name for one in subjects]
+    parts = [re.split(r"[-_ ./]+", re.sub(r"\.(?:log|txt|out|jsonl?|csv|gz|zst|err)$", "", name)) for name in full]
+    shared = set.intersection(*(set(part) for part in parts)) if len(parts) > 1 else set()
+    short = ["-".join(word for word in part if word and word not in shared) for part in parts]
+    short = [name if name else one for name, one in zip(short, full, strict=True)]
+    if len(set(short)) < len(short):
+        short = [f"{name} ({one.id[:8]})" for name, one in zip(full, subjects, strict=True)]
+    return [_lead(name, short) if len(parts) > 1 else one for name, one in zip(short, full, strict=True)]
+
+
+def _lead(name: str, names: Sequence[str]) -> str:
+    """Return the first word of a name where that alone tells the names apart."""
+    firsts = [one.split("-")[0] for one in names]
+    return name.split("-")[0] if len(set(firsts)) == len(firsts) else name

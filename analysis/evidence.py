@@ -1,0 +1,99 @@
+"""Small makers of findings and their evidence: measured facts, and the rows they were measured at as steps and lines."""
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from analysis.findings import Cause, Evidence, Finding, Severity
+from analysis.segment import Segment
+from messages import Text
+
+UNITS = {"epoch_time_minutes": "min", "step_time_seconds": "s", "remaining_seconds": "s", "elapsed_seconds": "s"}
+
+
+def fact(
+    label: str,
+    value: float | int | str | None,
+    *,
+    segment: Segment | None = None,
+    row: int | None = None,
+    column: str = "",
+    unit: str = "",
+) -> Evidence:
+    """Return a fact; `label` is a message that may have the gap {column}; `row` gives it a step and a line.
+
+    NaN and infinities become the words `nan`, `inf`, `-inf`: evidence must survive JSON.
+    """
+    if isinstance(value, float):
+        value = value if math.isfinite(value) else str(value)
+    text = Text(label, {"column": column} if "{column}" in label else {})
+    if segment is None or row is None:
+        return Evidence(text, value, unit or UNITS.get(column, ""))
+    return Evidence(text, value, unit or UNITS.get(column, ""), segment.step(row), segment.line(row))
+
+
+class Rows(Protocol):
+    """What has rows in the order of the log: a segment, or the readings of one metric in it."""
+
+    @property
+    def number(self) -> int: ...  # of the segment
+
+    def __len__(self) -> int: ...
+
+    def step(self, index: int, /) -> int | None: ...
+
+    def line(self, index: int, /) -> int | None: ...
+
+
+def finding_at(
+    rows: Rows,
+    *,
+    kind: str,
+    severity: Severity,
+    title: Text,
+    evidence: tuple[Evidence, ...],
+    causes: tuple[Cause, ...],
+    advice: tuple[Text, ...],
+    first: int,
+    known: int,
+    end: int | None,
+) -> Finding:
+    """Return a finding about rows `first` to `end` (None: it goes on), which could be said from row `known` on."""
+    return Finding(
+        kind=kind,
+        severity=severity,
+        segment=rows.number,
+        first_step=rows.step(first),
+        last_step=None if end is None else rows.step(end),
+        known_step=rows.step(known),
+        first_line=rows.line(first),
+        last_line=rows.line(len(rows) - 1 if end is None else end),
+        title=title,
+        evidence=evidence,
+        causes=causes,
+        advice=advice,
+    )
+
+
+def times(value: float, other: float) -> float:
+    """Return value / other as a finite number for a sentence, however absurd the values of a log are."""
+    with np.errstate(all="ignore"):
+        ratio = float(np.float64(value) / np.float64(other))
+    return min(max(ratio, -1e300), 1e300) if ratio == ratio else 0.0
+
+
+def unlog(logarithm: float) -> float:
+    """Return a level from its natural logarithm, to six digits and finite: as it may stand in a sentence."""
+    return float(f"{np.exp(min(float(logarithm), 690.0)):.6g}")
+
+
+def finite(text: Text) -> Text:
+    """Return a text whose numbers are finite: they must survive JSON."""
+    return Text(text.template, {k: times(v, 1.0) if isinstance(v, float) else v for k, v in text.values.items()})
+
+
+def place(segment: Segment, row: int) -> int:
+    """Return the step of a row for a sentence; the row number from 1 where the log gives no step."""
+    step = segment.step(row)
+    return row + 1 if step is None else step

@@ -1,0 +1,228 @@
+"""Where the time of a run went: parts that do not overlap and add up to the whole, from the first line to the last.
+
+Each second is put where it belongs first, in this order: steps that were done again after a restart (all of their time),
+silence between launches, hangs, steps slower than the steady step, pauses for evaluations and checkpoints, steps until the
+loss had made good a jump, steps after the loss was NaN for good, starting up. What is left was productive.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.findings import Finding
+from analysis.losses import loss_kind
+from analysis.pace import HANG, HICCUP, PAUSE, RESTART, START_UP, Pace, pace
+from analysis.segment import Segment
+from analysis.time_left import finished
+from analysis.wall import LEAP
+from messages import N_, Text
+
+PARTS = {
+    "lost_steps": N_("Steps done again after a restart"),
+    "dead_gaps": N_("Silence before a restart"),
+    "hangs": N_("Hangs"),
+    "slow": N_("Steps slower than the steady step"),
+    "pauses": N_("Pauses for evaluations and checkpoints"),
+    "spikes": N_("Steps until a jump of the loss was made good"),
+    "after_nan": N_("Steps after the loss was NaN for good"),
+    "start_up": N_("Starting up"),
+    "productive": N_("Productive"),
+}
+SENTENCES = {
+    "lost_steps": N_("{amount:.3g} {unit} ({share:.1%}) went into steps that were done again, from step {step:,}"),
+    "dead_gaps": N_("{amount:.3g} {unit} ({share:.1%}) were silent before a restart, the longest before step {step:,}"),
+    "hangs": N_("{amount:.3g} {unit} ({share:.1%}) it hung, longest at step {step:,}"),
+    "slow": N_("{amount:.3g} {unit} ({share:.1%}) were lost by steps slower than the steady step, most around step {step:,}"),
+    "pauses": N_("{amount:.3g} {unit} ({share:.1%}) were pauses for evaluations and checkpoints, longest at step {step:,}"),
+    "spikes": N_("{amount:.3g} {unit} ({share:.1%}) went into making good a jump of the loss, around step {step:,}"),
+    "after_nan": N_("{amount:.3g} {unit} ({share:.1%}) it trained on after the loss was NaN, from step {step:,}"),
+    "start_up": N_("{amount:.3g} {unit} ({share:.1%}) were starting up, before step {step:,}"),
+}
+JUMPS = frozenset({"spike", "spike_unrecovered", "spike_cluster"})
+NAN_ROWS = 3
+DONE = 0.99  # share of the plan from which a launch counts as finished: what comes after it does not undo it
+
+
+@dataclass(frozen=True)
+class Item:
+    """One part: its name in PARTS, seconds, share of the whole, and the step at which most of it was spent."""
+
+    name: str
+    seconds: float
+    share: float
+    step: int | None = None
+
+    @property
+    def title(self) -> Text:
+        """Return what the part is called."""
+        return Text(PARTS[self.name])
+
+    @property
+    def sentence(self) -> Text:
+        """Return the part as a sentence with its amount, its share and its place."""
+        amount, unit = readable(self.seconds)
+        return Text(SENTENCES[self.name], {"amount": amount, "unit": unit, "share": self.share, "step": self.step or 0})
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Where `seconds` went: one item for each of PARTS that has any, in that order; source: what told the time.
+
+    notes: what the clock can't tell or what was not believed.
+    """
+
+    seconds: float
+    items: tuple[Item, ...]
+    source: Text
+    notes: tuple[Text, ...] = ()
+
+    def part(self, name: str) -> float:
+        """Return the seconds of one part, 0 where there are none."""
+        return next((item.seconds for item in self.items if item.name == name), 0.0)
+
+    @property
+    def goodput(self) -> float:
+        """Return the productive share of the time, 0…1."""
+        return self.part("productive") / self.seconds
+
+    @property
+    def waste(self) -> tuple[Item, ...]:
+        """Return the unproductive parts, largest first."""
+        return tuple(sorted((item for item in self.items if item.name != "productive"), key=lambda item: -item.seconds))
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The intervals of one launch, see Pace, and the step at which each ended (m,)."""
+
+    segment: Segment
+    pace: Pace
+    ends: np.ndarray
+
+
+def readable(seconds: float) -> tuple[float, str]:
+    """Return an amount of time with the unit in which a person says it."""
+    return next(
+        ((seconds / size, unit) for size, unit in ((3600.0, "h"), (60.0, "min")) if seconds >= 2 * size), (seconds, "s")
+    )
+
+
+def ledger(segments: Sequence[Segment], *, findings: Sequence[Finding] = (), meaning: str | None = None) -> Ledger | None:
+    """Return where the time of a run went, None where its log does not tell the time.
+
+    findings: of the diagnosis; the jumps of the loss among them tell which steps were spent on making them good.
+    meaning: of epoch_time, as the user chose.
+    """
+    parts = [_part(segment, known) for segment in segments if (known := pace(segment, meaning))]
+    if not parts:
+        return None
+    lost = _lost(parts)
+    spent: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+    most: dict[str, tuple[float, int | None]] = {}
+    for number, part in enumerate(parts):
+        for name, seconds in _spent(part, lost[number], findings).items():
+            _book(spent, most, name, seconds, part)
+    for before, after in zip(parts[:-1], parts[1:], strict=True):
+        silent = _silence(before.pace, after.pace)
+        spent["dead_gaps"] += silent
+        if silent > most.get("dead_gaps", (0.0, None))[0]:
+            most["dead_gaps"] = silent, after.segment.step(0)
+    whole = sum(spent.values())
+    items = tuple(
+        Item(name, spent[name], spent[name] / whole, most.get(name, (0, None))[1]) for name in PARTS if spent[name] > 0
+    )
+    notes = {note.render(): note for part in parts for note in part.pace.wall.notes}
+    return Ledger(whole, items, parts[-1].pace.wall.text, tuple(notes.values()))
+
+
+def _part(segment: Segment, known: Pace) -> _Part:
+    return _Part(segment, known, segment.steps()[known.wall.row])
+
+
+def _book(
+    spent: dict[str, float], most: dict[str, tuple[float, int | None]], name: str, seconds: np.ndarray, part: _Part
+) -> None:
+    spent[name] += float(seconds.sum())
+    if len(seconds) and seconds.max() > most.get(name, (0.0, None))[0]:
+        most[name] = float(seconds.max()), part.segment.step(int(part.pace.wall.row[np.argmax(seconds)]))
+
+
+def _spent(part: _Part, lost: np.ndarray, findings: Sequence[Finding]) -> dict[str, np.ndarray]:
+    """Return the seconds (m,) of each part in the intervals of a launch; they add up to those of the clock."""
+    known, seconds = part.pace, part.pace.wall.seconds
+    kept = np.where(lost, 0.0, 1.0)
+    slow = np.where(known.slow, np.clip((known.level - known.reference) * known.wall.steps, 0, known.running), 0.0)
+    steps = known.running - slow
+    jump, nan = _jumps(part, findings), _after_nan(part)
+    again = "dead_gaps" if known.wall.source == "timestamp" else "start_up"
+    found = {
+        "lost_steps": seconds * lost,
+        "hangs": kept * _of(known, HANG),
+        "slow": kept * (slow + _of(known, HICCUP)),
+        "pauses": kept * _of(known, PAUSE),
+        "spikes": kept * steps * jump,
+        "after_nan": kept * steps * (nan & ~jump),
+        "start_up": kept * _of(known, START_UP),
+        "productive": kept * steps * ~(nan | jump),
+    }
+    found[again] = found.get(again, 0.0) + kept * _of(known, RESTART)
+    return found
+
+
+def _of(known: Pace, kind: int) -> np.ndarray:
+    return np.where(known.kind == kind, known.extra, 0.0)
+
+
+def _lost(parts: Sequence[_Part]) -> list[np.ndarray]:
+    """Say which intervals did steps that were done again later (m,), for each launch."""
+    again = np.inf
+    lost: list[np.ndarray] = []
+    for number in range(len(parts) - 1, -1, -1):
+        part = parts[number]
+        ends, opening = part.ends, part.pace.wall.opening
+        begins = np.where(opening, ends - part.pace.wall.steps, np.inf)
+        begins[0] = np.inf  # the start of the launch itself concerns the launches before
+        later = np.minimum.accumulate(np.r_[begins, again][::-1])[::-1][1:]
+        lost.insert(0, ends > later)
+        start = float(ends[0] - part.pace.wall.steps[0])
+        again = min(again, start)
+        if number and (parts[number - 1].segment.total_steps != part.segment.total_steps or _done(parts[number - 1])):
+            again = np.inf  # another run in the same file, or one that was done
+    return lost
+
+
+def _done(part: _Part) -> bool:
+    """Say whether a launch came to the end of its plan, or said that it was finished."""
+    total = part.segment.total_steps
+    return finished(part.segment) or (total is not None and float(part.ends[-1]) >= DONE * total)
+
+
+def _silence(before: Pace, after: Pace) -> float:
+    """Return the seconds between the last line of a launch and the first of the next, 0 where the clock can't tell."""
+    if before.wall.last is None or after.wall.first is None:
+        return 0.0
+    silent = after.wall.first - before.wall.last
+    return silent if 0 < silent < LEAP else 0.0
+
+
+def _jumps(part: _Part, findings: Sequence[Finding]) -> np.ndarray:
+    """Say which intervals lie in a jump of the loss, until it was made good (m,)."""
+    inside = np.zeros(len(part.ends), dtype=bool)
+    for finding in findings:
+        if finding.kind in JUMPS and finding.segment == part.segment.number and finding.first_step is not None:
+            last = np.inf if finding.last_step is None else finding.last_step
+            inside |= (part.ends >= finding.first_step) & (part.ends <= last)
+    return inside
+
+
+def _after_nan(part: _Part) -> np.ndarray:
+    """Say which intervals come after the last finite loss, where NaN or infinite ones follow to the end (m,)."""
+    none = np.zeros(len(part.ends), dtype=bool)
+    column = loss_kind(part.segment).main or next((name for name in ("loss", "logits_loss") if part.segment.has(name)), None)
+    if column is None:
+        return none
+    printed = np.flatnonzero(part.segment.printed(column))
+    finite = printed[np.isfinite(part.segment.values(column)[printed])]
+    last = int(finite[-1]) if len(finite) else -1
+    return part.pace.wall.row > last if (printed > last).sum() >= NAN_ROWS else none

@@ -1,0 +1,262 @@
+"""The loss rises steadily instead of falling.
+
+Meaning: Block after block the loss is worse than its best, and still rising: the run is coming apart, slowly or quickly.
+What is trained from here on is lost.
+
+Causes: A learning rate too high for this stage, gradients that grow unnoticed, or data that changed or lost its order.
+
+What to do: Stop the run and restore the best checkpoint before the rise began. Check the learning-rate schedule and the
+order of the data at that step; restart with a lower rate.
+
+Source: early stopping compared with the best so far, in the noise of the run's own block means and with a Mann-Kendall
+trend, so that a run of bad luck is not called a rise.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import bottleneck as bn
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from analysis.attribution import explain
+from analysis.clues import stage_changed
+from analysis.episodes import Episode, episodes
+from analysis.evidence import fact, finding_at, place, times, unlog
+from analysis.findings import Finding, Severity
+from analysis.ladder import Octave, ladder
+from analysis.losses import loss_kind
+from analysis.noise import WINDOW, Track, first_level, track
+from analysis.segment import Segment
+from messages import N_, Text
+
+NEEDS = ("loss|logits_loss",)
+LEVEL = True
+ROWS = 24
+SHAPE_BLOCKS = 16
+BEST_ROWS = 128  # a level that was held for more than half of them is one: a dip to repeated samples is none
+SHORT = 200  # rows, or share of the run, for which a rise that came back is a bump and no divergence
+SHORT_SHARE = 0.04
+FAR = 0.25  # in logs: so far above the best, the shape of the rise no longer matters
+
+
+@dataclass(frozen=True)
+class Rise:
+    """A rise: positions in the track where it began, was known, and ended (None: goes on); best and noise are in logs."""
+
+    first: int
+    known: int
+    end: int | None
+    best: float
+    noise: float
+
+
+def check(
+    segment: Segment,
+    *,
+    noise_factor: float = 4.0,
+    least_rise: float = 0.02,
+    least_of_first: float = 0.005,
+    trend_short: float = 0.55,
+    trend_long: float = 0.5,
+) -> Iterator[Finding]:
+    """Yield each steady rise of the main loss.
+
+    noise_factor: standard errors of a block mean, least_rise: share of the level, least_of_first: share of the first loss,
+    by all of which three blocks in a row must exceed the best three-block median.
+    trend_short, trend_long: least Mann-Kendall trend over 8 or 16 blocks.
+    """
+    main = loss_kind(segment).main
+    if main is None:
+        return
+    loss = track(segment, main)
+    jumps = episodes(segment, main)
+    floor = least_of_first * first_level(loss)
+    for rise in _rises(ladder(segment, loss), jumps, noise_factor, (least_rise, floor), (trend_short, trend_long)):
+        yield _finding(segment, main, loss, rise)
+
+
+def check_articles(segment: Segment, *, least_rise: float = 0.1, late: float = 0.5, level_rows: int = 20) -> Iterator[Finding]:
+    """Yield a late rise: in the later part of a run the loss goes up again.
+
+    least_rise: median of level_rows rows over the lowest such median, as a share; late: share of the plan (without a plan
+    of 1,000 steps) behind which it counts.
+    """
+    main = loss_kind(segment).main
+    loss = track(segment, main) if main else None
+    if main is None or loss is None or len(loss) < 2 * level_rows:
+        return
+    smooth = bn.move_median(loss.x, level_rows, level_rows)
+    lowest = np.fmin.accumulate(smooth)
+    behind = segment.steps()[loss.rows] >= late * (segment.total_steps or 1000 / late)
+    risen = np.flatnonzero((smooth > lowest + np.log1p(least_rise)) & behind)
+    if not len(risen):
+        return
+    known = int(risen[0])
+    first = int(np.nanargmin(smooth[: known + 1]))
+    back = np.flatnonzero(smooth[known:] <= lowest[known] + np.log1p(least_rise / 2))
+    end = known + int(back[0]) if len(back) else None
+    yield _finding(segment, main, loss, Rise(first, known, end, float(lowest[known]), float(loss.scale[known])))
+
+
+def _rises(
+    octaves: tuple[Octave, ...],
+    jumps: tuple[Episode, ...],
+    factor: float,
+    least: tuple[float, float],
+    trends: tuple[float, float],
+) -> Iterator[Rise]:
+    """Walk once through the blocks in the order in which they were completed."""
+    open_rise: Rise | None = None
+    for octave in octaves:
+        smooth = _medians(octave, 3)
+        best = np.concatenate(([np.nan] * 3, np.fmin.accumulate(_levels(octave))[:-3]))[: len(smooth)]
+        limit = np.fmax(np.fmax(factor * octave.noise, least[0]), np.log1p(least[1] * np.exp(-np.maximum(best, -20))))
+        above = _three(octave.means > best + limit)
+        rising = (_trend(octave.means, 8) > trends[0]) | (_trend(octave.means, 16) > trends[1])
+        for block in range(octave.judge, len(octave.means)):
+            row = octave.row(block)
+            if open_rise is not None and smooth[block] <= open_rise.best + max(2 * open_rise.noise, least[0] / 2):
+                yield Rise(open_rise.first, open_rise.known, row, open_rise.best, open_rise.noise)
+                open_rise = None
+            elif open_rise is None and above[block] and rising[block]:
+                begun = _begin(octave, block, best[block], limit[block])
+                far = octave.means[block - 2 : block + 1].min() - best[block] > FAR
+                sloping = far or _slopes(octave.means, block)
+                if sloping and not _is_jump(octave, jumps, begun, block, limit[block]):
+                    open_rise = Rise(begun, row, None, float(best[block]), float(octave.noise[block]))
+    if open_rise is not None:
+        yield open_rise
+
+
+def _medians(octave: Octave, blocks: int) -> np.ndarray:
+    """Return the median of the last so many blocks, at least three (k,); NaN where fewer than three are there."""
+    count = len(octave.means)
+    return bn.move_median(octave.means, min(max(blocks, 3), count), 3) if count >= 3 else np.full(count, np.nan)
+
+
+def _levels(octave: Octave) -> np.ndarray:
+    """Return the level at each block (k,): the median over BEST_ROWS rows, over fewer while there are few."""
+    result = _medians(octave, 3)
+    for blocks, since in ((7, 28), (15, 45), (31, 70), (63, 126)):
+        if blocks * octave.size <= BEST_ROWS:
+            result[since:] = _medians(octave, blocks)[since:]
+    return result
+
+
+def _three(mask: np.ndarray) -> np.ndarray:
+    """Say where a block and the two before it all hold."""
+    held = mask.copy()
+    held[1:] &= mask[:-1]
+    held[2:] &= mask[:-2]
+    held[:2] = False
+    return held
+
+
+def _trend(means: np.ndarray, width: int) -> np.ndarray:
+    """Return the Mann-Kendall trend, -1…1, of the `width` blocks up to each (k,); NaN where there are fewer."""
+    result = np.full(len(means), np.nan)
+    if len(means) >= width:
+        windows = sliding_window_view(means, width)
+        signs = np.sign(windows[:, None, :] - windows[:, :, None])
+        pairs = width * (width - 1) / 2
+        result[width - 1 :] = np.triu(signs, 1).sum(axis=(1, 2)) / pairs
+    return result
+
+
+def _slopes(means: np.ndarray, block: int) -> bool:
+    """Say whether the last blocks look more like the start of a slope than like a step to a new level (changed data)."""
+    y = means[max(block + 1 - SHAPE_BLOCKS, 0) : block + 1]
+    errors = {name: min(_misfit(y, shape) for shape in shapes) for name, shapes in _shapes(len(y)).items()}
+    return errors["slope"] < 0.7 * errors["step"]
+
+
+@cache
+def _shapes(count: int) -> dict[str, tuple[np.ndarray, ...]]:
+    """Return the two families of shapes (count,): flat and then a slope, flat and then a step
+    (which may fall within a block), wherever it begins."""
+    at = np.arange(count)
+    starts = range(1, count - 1)
+    slopes = tuple(np.maximum(at - start, 0.0) for start in range(count - 3))
+    edges = ((at > start) + share * (at == start) for start in starts for share in (0.25, 0.5, 0.75, 1.0))
+    return {"slope": slopes, "step": tuple(edges)}
+
+
+def _misfit(y: np.ndarray, shape: np.ndarray) -> float:
+    """Return the squared error of the best a + b * shape."""
+    shape, y = shape - shape.mean(), y - y.mean()
+    return float(((y - shape * (shape @ y) / (shape @ shape)) ** 2).sum())
+
+
+def _begin(octave: Octave, block: int, best: float, limit: float) -> int:
+    """Return where the rise left the old level: after the last block before it that was within half the limit of the best."""
+    low = np.flatnonzero(octave.means[: block + 1] <= best + limit / 2)
+    return (int(low[-1]) + 1) * octave.size if len(low) else 0
+
+
+def _is_jump(octave: Octave, jumps: tuple[Episode, ...], begun: int, block: int, limit: float) -> bool:
+    """Say whether the rise is a jump that another rule reports: not if 8 blocks since go on rising above where it landed."""
+    row = octave.row(block)
+    for jump in jumps:
+        if jump.known > row or jump.first < begun - 2 * octave.size or (jump.back is not None and jump.back <= row):
+            continue
+        after = (jump.first + WINDOW) // octave.size + 1  # until then the blocks' clipping spreads the jump
+        since = octave.means[after : block + 1]
+        if len(since) < 8 or since[-3:].min() <= since[:3].mean() + limit or _trend(since, 8)[-1] <= 0.55:
+            return True
+    return False
+
+
+def _finding(segment: Segment, column: str, loss: Track, rise: Rise) -> Finding:
+    first, known = int(loss.rows[rise.first]), int(loss.rows[rise.known])
+    end = None if rise.end is None else int(loss.rows[rise.end])
+    last = len(segment) - 1 if end is None else end
+    level = unlog(np.median(loss.x[max((len(loss) if rise.end is None else rise.end) - 20, rise.first) :][:20]))
+    causes, advice = explain(segment, "divergence", first, known=last)
+    gaps = {"step": place(segment, first), "best": unlog(rise.best), "now": level, "end": place(segment, last)}
+    title = Text(N_("Loss rises since step {step:,}: from {best:.4g} to {now:.4g}"), gaps)
+    if end is not None:
+        title = Text(N_("Loss rose from step {step:,} on and was back at {best:.4g} by step {end:,}"), gaps)
+    return finding_at(
+        segment,
+        kind="divergence",
+        severity=_severity(segment, loss, rise),
+        first=first,
+        known=known,
+        end=end,
+        title=title,
+        evidence=(
+            fact(N_("{column}: best level before"), unlog(rise.best), column=column),
+            fact(N_("{column}: level now or at the end of the rise"), level, segment=segment, row=last, column=column),
+            fact(N_("noise of a block mean, share of the level"), float(f"{rise.noise:.3g}")),
+            fact(N_("rise over the best level, share"), float(f"{times(level, unlog(rise.best)) - 1:.3g}")),
+        ),
+        causes=causes,
+        advice=advice,
+    )
+
+
+def _severity(segment: Segment, loss: Track, rise: Rise) -> Severity:
+    """A rise that was soon over is only noted, and so is a small one that begins where other data or another batch do."""
+    if rise.end is not None:
+        short = rise.end - rise.first <= max(SHORT, SHORT_SHARE * rise.first)
+        return Severity.INFO if short else Severity.WARNING
+    start, known = int(loss.rows[rise.first]), int(loss.rows[rise.known])
+    staged = any(stage_changed(segment, row) for row in range(start, known + 1, 20)) or stage_changed(segment, known)
+    small = np.median(loss.x[rise.known :][-20:]) - rise.best < FAR
+    return Severity.INFO if staged and small else Severity.CRITICAL
+
+
+def sick() -> Segment:
+    """Return a run that diverges from its middle on."""
+    from analysis.simulate import simulate
+
+    return simulate(rows=2000, seed=7, fault="divergence").segment
+
+
+def well() -> Segment:
+    """Return a run whose data became a little harder at half time: a step up, no rise."""
+    from analysis.simulate import simulate
+
+    return simulate(rows=2000, seed=7, kind="curriculum").segment

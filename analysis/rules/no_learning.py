@@ -1,0 +1,222 @@
+"""The loss does not fall, or hardly.
+
+Meaning: Warm-up is over and the loss is where it was at the beginning: the model learns nothing. A loss that falls, but
+very slowly, is a caution only: that alone does not prove a fault.
+
+Causes: For no fall: a learning rate that is far too low or zero, frozen parameters, labels or masks that leave nothing to
+learn, data in the wrong order. For a slow fall: a low learning rate, few data, or a small effective batch.
+
+What to do: Overfit one tiny batch: if even that fails, the fault is in model, labels or masks. If it works, raise the
+learning rate 5 to 10 times, and check the padding mask and the data.
+
+Source: the row "loss never falls" of the source articles' trouble tables; judged after the warm-up, with the error of the
+two levels that are compared.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.attribution import explain
+from analysis.evidence import fact, finding_at, place, unlog
+from analysis.findings import Finding, Severity
+from analysis.first_loss import first_loss
+from analysis.losses import loss_kind
+from analysis.noise import Track, track
+from analysis.schedule import Rates, rates
+from analysis.segment import Segment
+from messages import N_, Text
+
+NEEDS = ("loss|logits_loss",)
+LEVEL = True
+ROWS = 24
+START_ROWS = 10
+RESUMED_STEP = 0.02  # of the steps so far: a launch that begins later than this goes on with something
+TO_LEARN = 1.0  # a launch that begins below this loss has little left to learn
+MUCH_TO_LEARN = 3.0  # a launch that begins above this should lose a good part of it
+
+
+@dataclass(frozen=True)
+class Still:
+    """A launch that does not learn: positions in the track at which it was known and began to learn (None: not yet).
+
+    start: first level, level: that when it was known, in logs; error: standard error of their difference; slow: it falls.
+    """
+
+    known: int
+    began: int | None
+    start: float
+    level: float
+    error: float
+    slow: bool
+
+
+def check(
+    segment: Segment,
+    *,
+    after_steps: int = 200,
+    after_share: float = 0.04,
+    after_warmup: int = 100,
+    least_fall: float = 0.02,
+    slow_fall: float = 0.1,
+    slow_steps: int = 1000,
+) -> Iterator[Finding]:
+    """Yield a launch whose loss does not fall, or a caution for one that falls very slowly.
+
+    after_steps, after_share, after_warmup: steps, share of the plan, and steps behind the warm-up from which on it is
+    judged. least_fall: share of the first loss that must be gone, with its error.
+    slow_fall: share of a first loss above 3 that should be gone after slow_steps steps (a tenth of the plan), or an epoch.
+    """
+    main, begin = loss_kind(segment).main, first_loss(segment)
+    if main is None or begin is None or begin.level < TO_LEARN or _goes_on(segment):
+        return
+    loss = track(segment, main)
+    still = _still(segment, loss, rates(segment), (after_steps, after_share, after_warmup), least_fall)
+    if still is None and begin.level > MUCH_TO_LEARN:
+        still = _slow(segment, loss, slow_fall, slow_steps)
+    if still is not None:
+        yield _finding(segment, main, loss, still, from_scratch=begin.from_scratch)
+
+
+def check_articles(segment: Segment, *, least_fall: float = 0.01) -> Iterator[Finding]:
+    """Yield a launch whose loss never falls: after the first 1,000 steps it is not below where it began.
+
+    least_fall: share of the first loss that must be gone.
+    """
+    main = loss_kind(segment).main
+    if main is not None and len(track(segment, main)) >= ROWS:
+        loss = track(segment, main)
+        late = np.flatnonzero(_steps(segment, loss) >= 1000)
+        if len(late) and late[0] >= START_ROWS:
+            still = _compared(loss, int(late[0]), np.log1p(-least_fall), certain=False)
+            if still is not None:
+                yield _finding(segment, main, loss, still, from_scratch=True)
+
+
+def _goes_on(segment: Segment) -> bool:
+    """Say whether a launch goes on with an earlier one: it has less to learn."""
+    first, last = segment.step(0), segment.step(len(segment) - 1)
+    late = first is not None and last is not None and first > 1000 and first > RESUMED_STEP * last
+    return late or segment.number > 0 or bool(len(segment.events) and segment.events["kind"].isin(["resume"]).any())
+
+
+def _steps(segment: Segment, loss: Track) -> np.ndarray:
+    """Return steps done since the launch began (m,), in the unit of the log; rows where it numbers none."""
+    steps = segment.steps()[loss.rows]
+    if not np.all(np.diff(steps) >= 0):
+        return np.arange(float(len(loss)))  # steps that are missing or run backwards count nothing
+    return steps - min(steps[0], 1.0) if len(steps) else steps
+
+
+def _still(segment: Segment, loss: Track, course: Rates | None, after: tuple[int, float, int], least: float) -> Still | None:
+    steps = _steps(segment, loss)
+    ready = steps >= max(after[0], after[1] * (segment.total_steps or 0))
+    ready &= np.arange(len(loss)) >= ROWS
+    if course is not None:
+        behind = np.maximum(steps - after[2], 0)
+        ready &= ~course.warming[loss.rows] & ~course.warming[loss.rows[np.searchsorted(steps, behind)]]
+        ready &= course.lr[loss.rows] > 0
+    places = np.flatnonzero(ready)
+    if not len(places):
+        return None
+    for at in _doubling(int(places[0]), len(loss)):
+        still = _compared(loss, at, float(np.log1p(-least)))
+        if still is not None:
+            return still
+        if np.median(loss.x[max(at - 20, 0) : at + 1]) < np.median(loss.x[:START_ROWS]) + np.log1p(-3 * least):
+            return None
+    return None
+
+
+def _doubling(first: int, count: int) -> Iterator[int]:
+    """Yield positions at which to look: the first, and each half as far again; a stream and a finished run agree on them."""
+    at = first
+    while at < count:
+        yield at
+        at = at + max(at // 2, 8)
+
+
+def _compared(loss: Track, at: int, least: float, *, certain: bool = True) -> Still | None:
+    """Return how the level at a position compares with the first one, None where it is lower or can't be told."""
+    width = max(START_ROWS, min(50, at // 4))
+    before, now = loss.x[: min(width, at // 2)], loss.x[at - width + 1 : at + 1]
+    spread = 1.4826 * float(np.median(np.abs(np.r_[np.diff(before), np.diff(now)]))) / np.sqrt(2)
+    error = 1.6 * spread * np.sqrt(1 / len(before) + 1 / len(now))
+    start, level = float(np.median(before)), float(np.median(now))
+    if np.ptp(loss.x[: at + 1]) == 0:
+        return None  # a number that never changes is no loss
+    if (
+        level <= start + least
+        or (certain and start - level > 3 * error)
+        or (certain and level - 2 * error <= start + 2 * least)
+    ):
+        return None
+    lower = np.flatnonzero(loss.x[at + 1 :] < start + 3 * min(least, -0.01) - spread)
+    began = at + 1 + int(lower[2]) if len(lower) > 2 else None
+    return Still(at, began, start, level, float(error), slow=False)
+
+
+def _slow(segment: Segment, loss: Track, fall: float, slow_steps: int) -> Still | None:
+    """A model with much to learn that has lost next to nothing of its first loss although it had the time."""
+    steps = _steps(segment, loss)
+    epochs = segment.values("epoch")[loss.rows] - min(segment.values("epoch")[0], 1.0) if segment.has("epoch") else 0 * steps
+    enough = (steps >= max(slow_steps, 0.1 * (segment.total_steps or 0))) | (epochs >= 1)
+    late = np.flatnonzero(enough[ROWS:]) + ROWS
+    if not len(late):
+        return None
+    at = int(late[0])
+    start, level = float(np.median(loss.x[:START_ROWS])), float(np.median(loss.x[at - START_ROWS + 1 : at + 1]))
+    course = rates(segment)
+    if level <= start + np.log1p(-fall) or (course is not None and course.warming[loss.rows[at]]):
+        return None
+    return Still(at, None, start, level, 0.0, slow=True)
+
+
+def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_scratch: bool) -> Finding:
+    first, known = int(loss.rows[0]), int(loss.rows[still.known])
+    end = None if still.began is None else int(loss.rows[still.began])
+    last = len(segment) - 1 if end is None else end
+    causes, advice = explain(segment, "no_learning", first, known=known)
+    gaps = {
+        "start": unlog(still.start),
+        "level": unlog(still.level),
+        "step": place(segment, known),
+        "end": place(segment, last),
+    }
+    title = Text(N_("Loss has not fallen: {start:.4g} at the start, {level:.4g} at step {step:,}"), gaps)
+    if still.slow:
+        title = Text(N_("Loss falls very slowly: from {start:.4g} to {level:.4g} by step {step:,}"), gaps)
+    elif end is not None:
+        title = Text(N_("Loss did not fall until step {end:,}"), gaps)
+    severe = Severity.CRITICAL if end is None and not still.slow and from_scratch else Severity.WARNING
+    return finding_at(
+        segment,
+        kind="no_learning",
+        severity=severe,
+        first=first,
+        known=known,
+        end=end,
+        title=title,
+        evidence=(
+            fact(N_("{column}: first level"), gaps["start"], segment=segment, row=first, column=column),
+            fact(N_("{column}: level"), gaps["level"], segment=segment, row=known, column=column),
+            fact(N_("standard error of their difference, share"), float(f"{still.error:.3g}")),
+        ),
+        causes=causes,
+        advice=advice,
+    )
+
+
+def sick() -> Segment:
+    """Return a run that stays at the logarithm of its vocabulary."""
+    from analysis.simulate import simulate
+
+    return simulate(rows=1500, seed=18, fault="no_learning").segment
+
+
+def well() -> Segment:
+    """Return a run with a long warm-up."""
+    from analysis.simulate import simulate
+
+    return simulate(rows=1500, seed=18, kind="long_warmup").segment

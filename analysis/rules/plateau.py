@@ -1,0 +1,229 @@
+"""The loss has stopped falling too early.
+
+Meaning: Since some step, twice as many steps have brought next to nothing, although the learning rate is still high and
+much of the plan is left. A flat end of a schedule, or small movements around a low level late in a run, are normal and
+not meant here. In a small model or with very short sequences a plateau may simply be the model's capacity.
+
+Causes: A learning rate too low, data that is not shuffled or repeats, labels or masks that leave nothing to learn (the
+model knows word frequencies and no more), or frozen weights.
+
+What to do: Check the shuffling of the data and overfit one tiny batch: if that works, raise the learning rate; if it does
+not, look at labels, padding mask and gradients.
+
+Source: the gain of the last doubling of steps against the doubling before, which holds for short and long runs alike; a
+fixed number of steps does not.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import bottleneck as bn
+import numpy as np
+
+from analysis.attribution import explain
+from analysis.evidence import fact, finding_at, place, unlog
+from analysis.findings import Cause, Finding, Severity
+from analysis.ladder import BASE_ROWS, Octave, ladder
+from analysis.losses import loss_kind
+from analysis.model_size import may_be_capacity
+from analysis.noise import Track, track
+from analysis.schedule import rates
+from analysis.segment import Segment
+from analysis.stretches import joined
+from messages import N_, Text
+
+NEEDS = ("loss|logits_loss",)
+LEVEL = True
+LEAST_BLOCKS = 32
+ROWS = LEAST_BLOCKS * BASE_ROWS
+RATIOS = (1.25, 1.5, 2.0, 3.0)  # of the rows so far over those at which the last stretch began
+SPAN = 2 / 3  # of a stretch over which its level is averaged
+LEAST_GAIN = 0.005  # in logs, of the stretch before
+LEFT_SHARE = 0.2  # of the fall before it: a loss that moved so far has left the plateau
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A flat stretch: positions in the track where it began, was known, and ended (None: goes on); levels in logs."""
+
+    first: int
+    known: int
+    end: int | None
+    level: float
+    gain: float
+    before: float
+
+
+def check(
+    segment: Segment,
+    *,
+    gain_share: float = 0.32,
+    bound_share: float = 0.8,
+    lr_share: float = 0.3,
+    until: float = 0.7,
+    held_share: float = 0.03,
+    learned_share: float = 0.97,
+) -> Iterator[Finding]:
+    """Yield each stretch in which the main loss stood still too early.
+
+    gain_share, bound_share: of the least gain that is expected from the one before (for a doubling half of it), below which
+    the last gain and its upper bound must stay.
+    lr_share: of the highest learning rate so far below which a flat loss is expected; until: share of the plan likewise.
+    held_share: of the run so far for which it must hold; learned_share: of the first loss gone, beyond which flat is done.
+    """
+    main = loss_kind(segment).main
+    if main is None:
+        return
+    loss = track(segment, main)
+    if len(loss) < ROWS:
+        return
+    expects = _expects_fall(segment, loss, lr_share, until, learned_share)
+    done = _done(segment, loss)
+    for flat in _flats(ladder(segment, loss), done, expects, gain_share, bound_share, held_share):
+        yield _finding(segment, main, loss, flat)
+
+
+def check_articles(segment: Segment, *, steps: int = 1000, change: float = 0.01) -> Iterator[Finding]:
+    """Yield each stretch in which the loss hardly changes.
+
+    steps: consecutive steps, at least, in which highest and lowest loss differ by less than `change`, as a share.
+    """
+    main = loss_kind(segment).main
+    loss = track(segment, main) if main else None
+    if main is None or loss is None or len(loss) < 2:
+        return
+    each = float(np.nanmedian(np.diff(segment.steps()[loss.rows])))
+    rows = max(int(np.ceil(steps / each)), 2) if each > 0 else steps
+    if len(loss) < rows:
+        return
+    highest, lowest = bn.move_max(loss.x, rows), bn.move_min(loss.x, rows)
+    for first, last in joined(np.flatnonzero(highest - lowest < -np.log1p(-change))):
+        end = None if last == len(loss) - 1 else last
+        level = float(np.median(loss.x[first - rows + 1 : last + 1]))
+        yield _finding(segment, main, loss, Flat(first - rows + 1, first, end, level, 0.0, 0.0), certain=True)
+
+
+def _expects_fall(segment: Segment, loss: Track, lr_share: float, until: float, learned: float) -> np.ndarray:
+    """Say for each value (m,) whether the loss should still fall: rate high, plan not nearly done, much left to learn."""
+    expects = loss.x > np.median(loss.x[:10]) + np.log(1 - learned)
+    course = rates(segment)
+    if course is not None:  # a slow fall is normal while the rate rises
+        expects &= ((course.lr >= lr_share * course.highest) & ~course.warming)[loss.rows]
+    if segment.total_steps:
+        expects &= (segment.steps() < until * segment.total_steps)[loss.rows]
+    return expects
+
+
+def _done(segment: Segment, loss: Track) -> np.ndarray:
+    """Return the steps done at each value (m,): rows where the log numbers none, or starts anew."""
+    steps = segment.steps()[loss.rows]
+    rising = len(steps) and steps[0] >= 0 and bool(np.all(np.diff(steps) > 0))
+    return steps if rising else np.arange(1.0, len(loss) + 1)
+
+
+def _flats(
+    octaves: tuple[Octave, ...], done: np.ndarray, expects: np.ndarray, gain_share: float, bound: float, held: float
+) -> Iterator[Flat]:
+    current: Flat | None = None
+    count, free = 0, 0
+    for octave in octaves:
+        passed = done[octave.size - 1 :: octave.size]
+        for block in range(max(octave.judge, LEAST_BLOCKS - 1), len(octave.means)):
+            row = octave.row(block)
+            if current is not None:
+                now, error = _level(octave, block + 1, max(3, (block + 1) // 16))
+                if abs(now - current.level) > max(4 * error, LEFT_SHARE * current.before, 0.01):
+                    yield Flat(current.first, current.known, row, current.level, current.gain, current.before)
+                    current, count, free = None, 0, row + 1
+                continue
+            still = _still(octave, passed, block, gain_share, bound) if expects[row] else None
+            count = count + 1 if still else 0
+            if still and count >= max(3, held * (block + 1)):
+                now, gain, before, error = still
+                current = Flat(max(_began(octave, block, now, error), free), row, None, now, gain, before)
+    if current is not None:
+        yield current
+
+
+def _still(
+    octave: Octave, passed: np.ndarray, block: int, share: float, bound: float
+) -> tuple[float, float, float, float] | None:
+    """Return (level now, last gain, gain before, standard error of a gain) if the loss stands still, None if not.
+
+    The last stretch of rows is compared with the one before it that is as long in proportion: first stretches of a quarter,
+    which tell early where the noise is small, then of a half, of the double and of three times as many.
+    """
+    for ratio in RATIOS:
+        ends = [int(np.searchsorted(passed, passed[block] / ratio**power, side="right")) for power in range(3)]
+        part = SPAN * (1 - 1 / ratio)  # of the rows up to each end: a loss that falls by a power law gains evenly
+        if part * ends[2] < 2:
+            continue
+        (now, last), (half, first), (quarter, _) = (_level(octave, end, int(part * end)) for end in ends)
+        gain, before, error = half - now, quarter - half, float(np.hypot(last, first))
+        least = before / ratio  # what a loss gains at least that approaches a floor as 1 / rows
+        small = abs(gain) < share * least and gain + 2 * error < bound * least and before > max(4 * error, LEAST_GAIN)
+        if small and _steady(octave, ends[1], block) < 1.5 * share * least:
+            return now, gain, before, error
+    return None
+
+
+def _level(octave: Octave, end: int, width: int) -> tuple[float, float]:
+    """Return the mean of the `width` blocks before one, and its standard error."""
+    return float(octave.means[max(end - width, 0) : end].mean()), float(octave.noise[end - 1] / np.sqrt(width))
+
+
+def _steady(octave: Octave, start: int, block: int) -> float:
+    """Return the fall over the last stretch at its usual pace: a step up in the data does not hide it."""
+    parts = np.array_split(octave.means[start : block + 1], min(8, max((block + 1 - start) // 3, 2)))
+    return float(-(len(parts) - 1) * np.median(np.diff([part.mean() for part in parts])))
+
+
+def _began(octave: Octave, block: int, level: float, error: float) -> int:
+    """Return where the flat stretch began: after the last block clearly above its level."""
+    above = np.flatnonzero(octave.means[: block + 1] > level + max(4 * error, 3 * octave.noise[block], 0.01))
+    return (int(above[-1]) + 1) * octave.size if len(above) else 0
+
+
+def _finding(segment: Segment, column: str, loss: Track, flat: Flat, *, certain: bool = False) -> Finding:
+    first, known = int(loss.rows[min(flat.first, flat.known)]), int(loss.rows[flat.known])
+    end = None if flat.end is None else int(loss.rows[flat.end])
+    last = len(segment) - 1 if end is None else end
+    causes, advice = explain(segment, "plateau", known)
+    if may_be_capacity(segment):
+        causes = (*causes, Cause("capacity", Text(N_("A small model with very short sequences: this may be all it can learn"))))
+    gaps = {"step": place(segment, first), "level": unlog(flat.level), "end": place(segment, last)}
+    title = Text(N_("Loss has stood at {level:.4g} since step {step:,}"), gaps)
+    if end is not None:
+        title = Text(N_("Loss stood at {level:.4g} from step {step:,} to {end:,}"), gaps)
+    # without a plan or a rate the end of the schedule can't be told from a stall
+    certain = certain or segment.has("lr") or segment.total_steps is not None
+    return finding_at(
+        segment,
+        kind="plateau",
+        severity=Severity.WARNING if certain and end is None and not may_be_capacity(segment) else Severity.INFO,
+        first=first,
+        known=known,
+        end=end,
+        title=title,
+        evidence=(
+            fact(N_("{column}: level"), unlog(flat.level), segment=segment, row=known, column=column),
+            fact(N_("fall over the last doubling of rows, share"), float(f"{flat.gain:.3g}")),
+            fact(N_("fall over the doubling before, share"), float(f"{flat.before:.3g}")),
+        ),
+        causes=causes,
+        advice=advice,
+    )
+
+
+def sick() -> Segment:
+    """Return a run that stands still from a twelfth of its length on."""
+    from analysis.simulate import simulate
+
+    return simulate(rows=4000, seed=8, fault="plateau").segment
+
+
+def well() -> Segment:
+    """Return a run that falls fast and is flat late, as small problems are."""
+    from analysis.simulate import simulate
+
+    return simulate(rows=4000, seed=8, kind="late_plateau").segment
