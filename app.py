@@ -1,0 +1,27 @@
+"""Server and pages in one file: `streamlit run app.py`.
+
+Streamlit imports this file once as module `app`, finds the ASGI application `app` and serves it; the same file then runs
+as `__main__` for every browser session and draws the page.
+"""
+
+from pathlib import Path
+
+import streamlit as st
+
+if __name__ == "__main__":
+    from ui import shell
+
+    shell.run()
+else:
+    from server.lifespan import serving
+    from server.routes import routes
+    from ui import shell
+
+    # Until some session has called st.navigation, Streamlit would run `pages/x.py` without this file for a deep link.
+    st.navigation([st.Page(lambda: None, title="-", url_path="-")])
+    app = st.App(
+        Path(__file__).resolve(),
+        lifespan=serving(shell.address),
+        routes=routes(st.get_option("server.baseUrlPath")),
+        on_script_error=shell.on_script_error,
+    )

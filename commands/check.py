@@ -1,0 +1,52 @@
+"""`cli.py check`: is the run healthy?"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from commands.common import USAGE, file_argument, plain, print_json, refuse, verb
+from server.service import diagnose_file
+from server.settings import load_settings
+from server.thresholds import BadThreshold, parse
+from storage.reader import read_file
+
+EXIT_OF_VERDICT = {"healthy": 0, "watch": 1, "sick": 2, "failed": 2, "unreadable": 3}
+
+
+@verb
+@file_argument
+@click.option("--profile", type=click.Choice(["robust", "articles"]), help="Which thresholds to use.")
+@click.option(
+    "--threshold", "given", multiple=True, metavar="RULE.NAME=VALUE", help="Replace a threshold, as spike.z=8; repeatable."
+)
+def check(file: Path, profile: str | None, given: tuple[str, ...], data_dir: Path | None, as_json: bool) -> None:
+    """Diagnose FILE. Exit code 0 healthy, 1 watch, 2 sick or failed, 3 unreadable."""
+    profile = profile or load_settings().profile
+    try:
+        own = parse(given, profile)
+    except BadThreshold as error:
+        refuse(str(error), USAGE, "BadThreshold", as_json)
+    result = read_file(file)
+    diagnosis = diagnose_file(result, profile=profile, thresholds=own)
+    verdict = diagnosis.verdict
+    answer = {**plain(diagnosis.to_dict()), "notes": [note.render() for note in result.report.notes]}
+    print_json({"file": str(file), **answer}) if as_json else _print_diagnosis(answer)
+    sys.exit(EXIT_OF_VERDICT[verdict])
+
+
+def _print_diagnosis(answer: dict[str, Any]) -> None:
+    click.echo(f"{answer['verdict'].upper()}: {answer['sentence']}")
+    for note in answer["notes"]:
+        click.echo(f"  note: {note}")
+    for finding in answer["findings"]:
+        click.echo(f"  [{finding['severity']}] {finding['title']}")
+        for item in finding["evidence"]:
+            click.echo(f"      {item['label']}: {item['value']} {item['unit']}".rstrip())
+        for cause in finding["causes"]:
+            click.echo(f"      cause: {cause['text']}")
+        for advice in finding["advice"]:
+            click.echo(f"      do: {advice}")
+    for item in answer["not_assessable"]:
+        click.echo(f"  not assessable: {item['rule']}: {item['text']}")

@@ -1,0 +1,103 @@
+"""What all verbs share: options, how they are found, how they answer and refuse."""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from server.answers import UnknownMetric
+from server.desk import Desk, open_desk
+from server.service import Service
+from server.settings import SettingsError, load_settings
+from storage.reading import formats
+from storage.store import StoreError, UnknownRun
+from storage.types import UnreadableLog
+
+UNREADABLE = 3
+USAGE = 4  # what can't be done as asked: no such file, store in use, unknown run
+
+data_dir_option = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="RUNVITALS_DATA_DIR",
+    help="Where the store lives (default ./data).",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+class Verbs(click.Group):
+    """The verbs in the folder of this file; only the one that is asked for is imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all verbs."""
+        files = Path(__file__).parent.glob("[!_]*.py")
+        return sorted(file.stem.replace("_", "-") for file in files if file.stem != Path(__file__).stem)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb by its name, None where there is none."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = cmd_name.replace("-", "_")
+        found: click.Command = getattr(importlib.import_module(f"commands.{module}"), module)
+        return found
+
+
+def verb(function: Callable[..., Any]) -> click.Command:
+    """Make a verb with the options that all share, and turn known errors into one sentence and an exit code."""
+
+    @wraps(function)
+    def guarded(*args: Any, **options: Any) -> None:
+        try:
+            formats.use((options.get("data_dir") or load_settings().data_dir) / "formats")
+            function(*args, **options)
+        except UnreadableLog as error:
+            refuse(str(error), UNREADABLE, error.code, options.get("as_json", False))
+        except (StoreError, UnknownRun, UnknownMetric, SettingsError, FileNotFoundError, PermissionError) as error:
+            refuse(str(error), USAGE, type(error).__name__, options.get("as_json", False))
+
+    return click.command(function.__name__.replace("_", "-"))(data_dir_option(json_option(guarded)))
+
+
+def open_service(data_dir: Path | None) -> Service:
+    """Open the store itself. Raises StoreLocked while another process has it."""
+    return Service.open(load_settings(data_dir=data_dir))
+
+
+def desk_of(data_dir: Path | None) -> Desk:
+    """Open the store, or the server that has it."""
+    return open_desk(load_settings(data_dir=data_dir))
+
+
+def plain(value: Any) -> Any:
+    """Return `value` with every `messages.Text` in its dict form replaced by its English sentence."""
+    if isinstance(value, dict):
+        if set(value) == {"template", "values", "text"}:
+            return value["text"]
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def print_json(value: Any) -> None:
+    """Print as Python's json does: a NaN in the log stays NaN (not valid strict JSON, and nothing else would be true)."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+
+
+def run_line(run: dict[str, Any]) -> str:
+    """Return a run as one line for people."""
+    lanes = f", {run['lanes']} lanes" if run["lanes"] > 1 else ""
+    return f"{run['run']}  {run['name']}  {run['rows']} rows, steps {run['first_step']}–{run['last_step']}{lanes}"
+
+
+def refuse(message: str, code: int, word: str, as_json: bool) -> NoReturn:
+    """Say why it can't be done and end with the exit code."""
+    if as_json:
+        unreadable = {"verdict": "unreadable"} if code == UNREADABLE else {}
+        print_json({**unreadable, "error": word, "message": message})
+    click.echo(message, err=True)
+    sys.exit(code)

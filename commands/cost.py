@@ -1,0 +1,75 @@
+"""`cli.py cost`: when a run is done, what it costs, what was wasted."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from commands.common import USAGE, open_service, plain, print_json, refuse, verb
+from server.costs import Wishes
+from server.service import cost_file
+from server.settings import load_settings
+from storage.reader import read_file
+from storage.types import UnreadableLog
+
+
+@verb
+@click.argument("run")
+@click.option("--gpus", type=int, help="Number of GPUs.")
+@click.option("--gpu", help="Kind of GPU, as in analysis/prices.toml: H100, A100, …")
+@click.option("--price", type=float, help="Price of one GPU for an hour.")
+@click.option("--currency", help="Currency of price and budget (default USD).")
+@click.option("--watts", type=float, help="Mean draw of one GPU in watts.")
+@click.option("--pue", type=float, help="Energy of the building over that of the machines.")
+@click.option("--co2", "co2_kg_per_kwh", type=float, help="Kilograms of CO₂ a kWh.")
+@click.option("--storage", "storage_per_hour", type=float, default=0.0, help="What else runs by the hour.")
+@click.option("--idle", "idle_share", type=float, default=0.0, help="Share of the paid time in which the GPUs stand idle.")
+@click.option("--budget", type=float, help="Warn when the 90th percentile passes it.")
+@click.option("--epoch-time", "meaning", type=click.Choice(["remaining", "total", "elapsed"]), help="What epoch_time means.")
+@click.option("--steps", "total_steps", type=int, help="Planned steps, where the log does not print them.")
+@click.option("--mtbf", "failure_hours", type=float, help="Hours between failures of this job.")
+@click.option("--lost", "lost_hours", type=float, default=1.0, help="Hours lost with each failure (default 1).")
+def cost(run: str, data_dir: Path | None, as_json: bool, **wishes: Any) -> None:
+    """Say when RUN (a file, or a run in the store by id or name) is done, what it costs and what was wasted."""
+    wish = Wishes(**wishes)
+    try:
+        if Path(run).is_file():
+            told = cost_file(read_file(Path(run)), wish, data_dir=load_settings(data_dir=data_dir).data_dir)
+        else:
+            service = open_service(data_dir)
+            try:
+                told = service.cost(service.find_run(run), wish)
+            finally:
+                service.close()
+    except ValueError as error:
+        if isinstance(error, UnreadableLog):
+            raise
+        refuse(str(error), USAGE, type(error).__name__, as_json)
+    answer = plain(told.to_dict())
+    print_json({"run": run, **answer}) if as_json else _print_costs(run, answer)
+
+
+def _print_costs(run: str, answer: dict[str, Any]) -> None:
+    left, amounts = answer["remaining_s"], answer["cost"]
+    elapsed = answer["elapsed_s"]
+    click.echo(f"{run}: {_hours(elapsed)} so far" if elapsed is not None else f"{run}: the log does not tell the time")
+    if left:
+        span = f"{_hours(left['p50'])} left ({_hours(left['p10'])} to {_hours(left['p90'])})"
+        ends = f", done {answer['ends']['p50'][:16]} UTC" if answer["ends"] and left["p90"] else ""
+        click.echo(f"  {span}{ends}: {left['source']}")
+    else:
+        click.echo(f"  no time left: {answer['remaining_unknown']}")
+    if amounts["spent"] is not None:
+        total = amounts["total"] or {}
+        end = f" of {total['p50']:,.2f} ({total['p10']:,.2f} to {total['p90']:,.2f})" if total else ""
+        click.echo(f"  {amounts['spent']:,.2f}{end} {amounts['currency']}: {amounts['sources']['price']}")
+    for text in (answer["epoch_time_text"], *answer["warnings"], *answer["missing"], *answer["notes"]):
+        click.echo(f"  {text}") if text else None
+    if answer["goodput"] is not None:
+        click.echo(f"  {answer['goodput']:.1%} productive")
+    for item in (answer["waste"] or [])[:3]:
+        click.echo(f"    {item['text']}")
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.2f} h" if seconds >= 7200 else f"{seconds / 60:.1f} min"

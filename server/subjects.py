@@ -1,0 +1,168 @@
+"""Runs of the store as comparisons see them, made once a version, and the conditions that people add to them.
+
+A run is read as a thousand buckets a metric, whatever its length, so twenty long runs are compared as quickly as short ones.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.compare.conditions import kinds
+from analysis.compare.subject import EPOCH, LINE, METRICS, STEP, WIDTH, Subject, subject
+from storage.reading import formats
+from storage.store import Store
+from storage.types import Run
+
+CONDITIONS = "conditions"  # kind of the documents with what people add to a run
+REMEMBERED = 512  # subjects and shares of productive time, of all sessions together
+CLOCK_WIDTH = 400
+NUMBERED_ROWS = 50  # rows that tell whether a log prints its steps
+LEAST_EPOCHS = 4  # different ones that make an axis
+FEW = 3  # runs that are asked for one by one; of more all are listed at once
+
+
+class _Memory:
+    """The latest answers by key; each is made once, whoever asks first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return the answer to a key, made now if it is not remembered."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > REMEMBERED:
+                self._kept.popitem(last=False)
+        return made
+
+
+_memory = _Memory()
+
+
+def remembered(key: Any, make: Callable[[], Any]) -> Any:
+    """Return the answer to a key, made now if it is not among the latest."""
+    return _memory.get(key, make)
+
+
+def subjects_of(store: Store, runs: Sequence[str], *, growing: Set[str] = frozenset()) -> list[Subject]:
+    """Return runs as comparisons see them, in that order. Raises UnknownRun."""
+    listed = {run.id: run for run in store.runs()} if len(runs) > FEW else {}
+    heads = [listed.get(run) or store.run(run) for run in runs]
+    given = all_given(store, runs)
+    keys = [
+        (str(store.data_dir), head.id, head.version, head.name, repr(sorted(given[head.id].items())), head.id in growing)
+        for head in heads
+    ]
+
+    def made(head: Run) -> Callable[[], Subject]:
+        return lambda: _subject(store, head, given[head.id], head.id in growing)
+
+    return [remembered(key, made(head)) for head, key in zip(heads, keys, strict=True)]
+
+
+def subject_of(store: Store, run_id: str) -> Subject:
+    """Return one run as comparisons see it. Raises UnknownRun."""
+    return subjects_of(store, [run_id])[0]
+
+
+def _subject(store: Store, run: Run, given: Mapping[str, Any], growing: bool) -> Subject:
+    report = store.report(run.id)
+    unit, buckets = _buckets(store, run, numbered=is_numbered(store, run))
+    return subject(
+        run.id,
+        run.name,
+        report.config,
+        buckets,
+        clock=_clock(store, run, buckets),
+        total_steps=run.total_steps,
+        given=given,
+        launches=max(run.segments, 1),
+        rows=run.rows,
+        growing=growing,
+        unit=unit,
+        program=formats.program_of(report.format),
+    )
+
+
+def is_numbered(store: Store, run: Run) -> bool:
+    """Say whether the steps of a run are only the count of its rows, as its first rows tell: the log prints none."""
+    if run.last_step is None or run.first_step is None:
+        return True
+    if run.first_step > 1:
+        return False
+    printed = store.frame(run.id, ["step_printed"], skip=0, most=NUMBERED_ROWS)["step_printed"]
+    return len(printed) > 0 and printed.null_count > len(printed) / 2
+
+
+def _buckets(store: Store, run: Run, *, numbered: bool) -> tuple[str, pd.DataFrame]:
+    """Return what the x of a run counts, and its buckets: over steps, else over printed epochs, else over lines.
+
+    numbered: the log prints no step, or not everywhere, so that its rows are only counted: that is no axis to compare on.
+    """
+    if not numbered:
+        return STEP, store.buckets(run.id, METRICS, x=STEP, width=WIDTH)
+    buckets = store.buckets(run.id, METRICS, x=EPOCH, width=WIDTH)
+    if buckets["x"].nunique() >= LEAST_EPOCHS:
+        return EPOCH, buckets
+    return LINE, store.buckets(run.id, METRICS, x=LINE, width=WIDTH)
+
+
+def _clock(store: Store, run: Run, buckets: pd.DataFrame) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return (steps, seconds since the start) from the clock that the log prints, None where it prints none."""
+    names = buckets["metric"].to_numpy(dtype=object)
+    printed = buckets[names == "elapsed_seconds"]
+    if len(printed):
+        return _running(printed["x_last"].to_numpy(dtype=float), printed["last"].to_numpy(dtype=float))
+    metrics = [name for name in ("loss", "logits_loss", "lr") if (names == name).any()][:1]
+    stamped = store.buckets(run.id, metrics, x="elapsed_seconds", width=CLOCK_WIDTH)
+    if run.last_step is None or not len(stamped):
+        return None
+    return _running(stamped["min_step"].to_numpy(dtype=float, na_value=np.nan), stamped["x"].to_numpy(dtype=float))
+
+
+def _running(steps: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return a clock that never runs back: what a later launch starts anew goes on where the one before ended."""
+    keep = np.isfinite(steps) & np.isfinite(seconds)
+    steps, seconds = steps[keep], seconds[keep]
+    if len(steps) < 2:
+        return None
+    passed = np.diff(seconds, prepend=0.0)
+    seconds = np.cumsum(np.where(passed >= 0, passed, np.maximum(seconds, 0.0)))
+    order = np.argsort(steps, kind="stable")
+    steps, seconds = steps[order], np.maximum.accumulate(seconds[order])
+    last = np.r_[np.diff(steps) > 0, True]
+    return (steps[last], seconds[last]) if last.sum() >= 2 else None
+
+
+def given_conditions(store: Store, run_id: str) -> dict[str, Any]:
+    """Return the conditions that people added to a run, by name of the table or of their own."""
+    return all_given(store, [run_id])[run_id]
+
+
+def all_given(store: Store, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the same of several runs, by their id."""
+    given: dict[str, dict[str, Any]] = {run: {} for run in runs}
+    for kept in store.kept(CONDITIONS):
+        given.get(kept.run, {}).update(kept.data)
+    return given
+
+
+def set_condition(store: Store, run_id: str, name: str, value: str, *, who: str = "") -> None:
+    """Set a condition of a run by hand; an empty value takes it away. Raises UnknownRun, ValueError for a name too long."""
+    name, value = name.strip(), value.strip()
+    if not name or len(name) > 80 or len(value) > 300:
+        raise ValueError("A condition has a name of 1 to 80 characters and a value of up to 300.")
+    given = given_conditions(store, run_id)
+    number = next((kind.name for kind in kinds().values() if name.lower() == kind.name), name)
+    given = {**given, number: value} if value else {key: kept for key, kept in given.items() if key != number}
+    store.keep(CONDITIONS, "given", given, run=run_id, who=who)
