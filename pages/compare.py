@@ -1,0 +1,304 @@
+"""Which configuration is better, by how much against the noise, and may one say so: runs side by side, or a whole sweep."""
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from analysis.compare.align import EQUAL, TITLES
+from analysis.compare.comparison import Comparison
+from analysis.compare.fairness import DATA_AXES
+from messages import N_, Text
+from server import baselines, compare, service, subjects
+from server.costs import Wishes
+from storage.types import Run
+from ui import compare as words
+from ui import compare_charts, compare_export, compare_frames, compare_more, compare_sweep, html, state
+from ui.text import _, say
+
+TITLE = N_("Compare")
+ICON = ":material/balance:"
+SECTION = N_("Decide")
+ORDER = 220
+
+SWEEP, PAIR, PAID = "sweep", "pair", "paid_before"
+VIEWS = {"overlay": N_("Curves"), "difference": N_("Difference to the base"), "ratio": N_("Ratio to the base")}
+FEW_FACETS = 4  # columns of small multiples
+STEEP = 3.0  # highest over lowest value from which y is drawn logarithmic at first
+cached = st.cache_data(max_entries=64, ttl=3600, show_spinner=False)
+
+
+def page() -> None:
+    """Choose runs and base; then the sentence, may-one-say-so, curves, figures, expectations, settings, and the rest."""
+    with st.container(horizontal=True, vertical_alignment="center", key="bar"):
+        html.title(_(TITLE))
+        mode = state.pick("mode", _("Show"), {PAIR: _("Side by side"), SWEEP: _("Sweep")}, PAIR)
+        place = st.container(horizontal=True, vertical_alignment="center", width="content")
+    if mode == SWEEP:
+        compare_sweep.body(_asked())
+        return
+    runs, base = _choose(place)
+    if not runs:
+        html.empty(
+            _("Choose two runs or more: this page says what differs, whether that is fair, and how large the difference is.")
+        )
+        return
+    _body(runs, base)
+
+
+def _asked() -> list[str]:
+    return [run for run in st.query_params.get("runs", "").split(",") if run]
+
+
+def _choose(place: DeltaGenerator) -> tuple[list[Run], str | None]:
+    """Show the pickers of the runs and (in `place`) of the base and return them; they are kept in the URL."""
+    known = {run.id: run for run in state.store().runs()}
+    asked, pinned = _asked(), _pinned()
+    asked += [run for run in pinned if run not in asked]
+    unknown = [run for run in asked if run not in known]
+    if unknown:
+        html.warn(_("Not here: {runs} (deleted, or from another server).").format(runs=", ".join(unknown)[:200]))
+    wanted = [run for run in dict.fromkeys(asked) if run in known]
+    if "runs_picker" not in st.session_state:
+        st.session_state["runs_picker"] = wanted
+    chosen = st.multiselect(
+        _("Runs"),
+        list(dict.fromkeys([*list(known)[: state.MAX_LISTED], *wanted, *st.session_state["runs_picker"]])),
+        format_func=lambda run: known[run].name,
+        key="runs_picker",
+        label_visibility="collapsed",
+        placeholder=_("Runs to compare"),
+    )
+    state.set_param("runs", ",".join(chosen) or None)
+    runs = [known[run] for run in chosen]
+    if len(runs) < 2:
+        return runs, None
+    with place:
+        names = {run.id: _("Base: {run}").format(run=run.name) for run in runs}
+        usual = next((run for run in pinned if run in chosen), None) or compare.usual_base(runs)
+        base = state.pick("base", _("Base"), names, usual, width=320)
+        _prices()
+    return runs, base
+
+
+def _pinned() -> tuple[str, ...]:
+    """Return the runs of the baseline that the URL names (`?baseline=name`)."""
+    name = st.query_params.get("baseline")
+    return next((one.runs for one in baselines.baselines(state.store()) if one.name == name), ()) if name else ()
+
+
+@cached
+def comparison_of(
+    runs: tuple[str, ...], versions: tuple[int, ...], growing: tuple[str, ...], options: tuple[Any, ...]
+) -> Comparison:
+    """Return the comparison of these versions of the runs; options: base, axis, metric, GPUs, price, is a baseline."""
+    base, axis, metric, gpus, price, is_baseline, _given = options
+    wishes = Wishes(gpus=gpus, price=price)
+    return compare.comparison(
+        service.get(), runs, base=base, growing=growing, wishes=wishes, axis=axis, metric=metric, is_baseline=is_baseline
+    )
+
+
+def _body(runs: list[Run], base: str | None) -> None:
+    store = state.store()
+    growing = tuple(run.id for run in runs if state.is_growing(run))
+    given = repr(subjects.all_given(store, [run.id for run in runs]))
+    held = {run for one in baselines.baselines(store) for run in one.runs}
+    gpus, price = _paid()
+    asked = st.query_params.get("x"), st.query_params.get("metric")
+    options = (base, *asked, gpus, price, (base or runs[0].id) in held, given)
+    told = comparison_of(tuple(run.id for run in runs), tuple(run.version for run in runs), growing, options)
+    for note in told.notes:
+        html.warn(say(note))
+    if len(told.sides) > 1:
+        _verdict(told)
+        _fairness(told)
+    else:
+        html.empty(words.sentence(told.sentence) + ".")
+    _curves(told)
+    html.section(_("Figures"))
+    html.write(words.figures_table(told), words.equal_table(told))
+    _expected(told)
+    _settings(told)
+    compare_more.body(told)
+
+
+def _paid() -> tuple[int | None, float | None]:
+    """Return the number of GPUs (where a log does not say it) and the price of one."""
+    return st.session_state.get("gpus"), st.session_state.get("price")
+
+
+def _prices() -> None:
+    """Let a person say what the hours cost, as set on Time & cost before: money is then compared too."""
+    for key, value in st.session_state.get(PAID, {}).items():
+        if key in ("gpus", "price") and key not in st.query_params:
+            st.session_state.setdefault(key, value)
+    with st.popover(_("Price"), icon=":material/payments:"):
+        st.number_input(_("GPUs"), value=None, min_value=1, step=1, key="gpus", bind="query-params", placeholder="–")
+        st.number_input(
+            _("Price of one for an hour"),
+            value=None,
+            min_value=0.0,
+            format="%g",
+            key="price",
+            bind="query-params",
+            placeholder="–",
+        )
+
+
+def _verdict(told: Comparison) -> None:
+    with st.container(key="verdict"):
+        html.write(words.verdict(told))
+    _offer(told)
+    html.write(words.forest(told))
+    html.quiet(words.spread_words(told))
+
+
+def _offer(told: Comparison) -> None:
+    """Where equal steps are refused, offer the axis on which the runs can be compared."""
+    fair = next((axis for axis in told.view.axes if axis in DATA_AXES), None)
+    if told.comparable or fair is None:
+        return
+
+    def taken() -> None:
+        st.query_params["x"] = fair
+
+    st.button(_("Compare {how}").format(how=_(EQUAL[fair])), icon=":material/balance:", on_click=taken)
+
+
+def _fairness(told: Comparison) -> None:
+    html.section(_("May one say so?"))
+    html.write(words.chips(told))
+    shown, rest = words.reasons(told)
+    html.write(shown)
+    if rest:
+        with st.expander(_("All reasons")):
+            html.write(rest)
+
+
+def _curves(told: Comparison) -> None:
+    html.section(_("Curves"))
+    with st.container(horizontal=True, vertical_alignment="center", key="controls"):
+        view = _view(told)
+        smooth = st.toggle(_("Smooth"), value=True, key="cmp_smooth", bind="query-params")
+        grouped = bool(told.groups and max(map(len, told.groups)) > 1) and st.toggle(
+            _("Repeats as one band"), value=len(told.sides) > compare_charts.OVERLAYS, key="cmp_groups", bind="query-params"
+        )
+        place, export = st.container(width="content"), st.container(width="content")
+    if not told.comparable:
+        html.warn(_("Not comparable over this x axis: the curves are drawn to look at, not to read differences from."))
+    elif told.view.relative:
+        html.quiet(_("Levels do not compare, so each curve is drawn relative to its first loss."))
+    frame = compare_frames.lines(told, view, smooth=smooth)
+    if isinstance(frame, Text):
+        html.quiet(say(frame))
+        return
+    bands = _no_bands()
+    if grouped and view == compare_frames.OVERLAY:
+        kept = compare_frames.one_a_group(told)
+        orders = {compare_frames.ordered(told).index(n) for n in kept}
+        frame, bands = frame[frame["order"].isin(orders)], compare_frames.bands(told, kept)
+    steep = view == compare_frames.OVERLAY and float(frame["y"].min()) > 0 and frame["y"].max() > STEEP * frame["y"].min()
+    with place:
+        log = st.toggle(_("Log y"), value=bool(steep), key=f"cmp_log_{view}")
+    log = log and float(frame["y"].min()) > 0
+    frame, bands, x, y = _draw(told, frame, bands, view, log)
+    with export:
+        compare_export.popover(told, frame, bands, x, y, log=log)
+
+
+def _no_bands() -> pd.DataFrame:
+    return pd.DataFrame(columns=["order", "label", "x", "low", "high"])
+
+
+def _view(told: Comparison) -> str:
+    """Show what is drawn over what and return the view; axis and metric stand in the URL and hold for the whole page."""
+    if told.view.axis is not None:
+        axes = {axis: _("x: {title}").format(title=_(TITLES[axis])) for axis in told.view.axes}
+        _kept("x", _("x axis"), axes, told.view.axis)
+    if told.view.metric is not None and len(told.metrics) > 1:
+        metrics = {name: state.metric_title(name) for name in told.metrics}
+        _kept("metric", _("Metric"), metrics, told.view.metric)
+    return state.pick("view", _("Show"), {name: _(title) for name, title in VIEWS.items()}, "overlay", width=165)
+
+
+def _kept(name: str, label: str, choice: dict[str, str], now: str) -> None:
+    """Show a picker whose choice is in the URL; a change is taken up by the next run of the page."""
+    key = f"{name}_compare"
+    if st.session_state.get(key) not in choice or st.query_params.get(name) not in (None, st.session_state.get(key)):
+        st.session_state[key] = now
+
+    def chosen() -> None:
+        st.query_params[name] = st.session_state[key]
+
+    st.selectbox(
+        label,
+        list(choice),
+        format_func=lambda one: choice[one],
+        key=key,
+        label_visibility="collapsed",
+        width=165,
+        on_change=chosen,
+    )
+
+
+def _draw(
+    told: Comparison, frame: pd.DataFrame, bands: pd.DataFrame, view: str, log: bool
+) -> tuple[pd.DataFrame, pd.DataFrame, str, str]:
+    """Draw the curves and return what was drawn: lines, bands, titles of the axes."""
+    x = _(TITLES[told.view.axis or "step"])
+    metric = state.metric_title(told.view.metric or "loss")
+    metric = _("{metric}, × its first").format(metric=metric) if told.view.relative else metric
+    y = {
+        "overlay": metric,
+        "difference": _("{metric}, % to the base").format(metric=metric),
+        "ratio": _("{metric}, × the base").format(metric=metric),
+    }[view]
+    orders = sorted(frame["order"].unique().tolist())
+    if len(orders) <= compare_charts.OVERLAYS:
+        # The colours are those of the tables; where more runs than colours are listed there, the tables have none.
+        listed = len(told.sides) <= compare_charts.OVERLAYS
+        renumbered = {order: order if listed else place for place, order in enumerate(orders)}
+        frame, bands = (part.assign(order=part["order"].map(renumbered)) for part in (frame, bands))
+        zero = {"overlay": None, "difference": 0.0, "ratio": 1.0}[view]
+        spec = compare_charts.curves(tuple(renumbered.values()), x, y, _("Run"), log=log, zero=zero)
+        html.write(words.legend(told, renumbered))
+    else:
+        frame = compare_frames.facets(told, frame)
+        spec = compare_charts.small_multiples(x, y, _("Run"), log=log, columns=FEW_FACETS)
+    data = {compare_charts.CURVES: frame, compare_charts.BANDS: bands}
+    kind = "many" if "facet" in frame else "few"
+    st.vega_lite_chart(
+        spec={**spec, "datasets": data}, key=f"curves-{kind}-{view}-{log}", alt=say(told.sentence), width="stretch"
+    )
+    html.quiet(" ".join(f"{sentence}." for sentence in words.partings(told)[:3]))
+    return frame, bands, x, y
+
+
+def _expected(told: Comparison) -> None:
+    shown, rest = words.expected(told)
+    if not shown:
+        return
+    html.section(_("Expected and observed"))
+    html.write(shown)
+    if rest:
+        with st.expander(_("All expectations")):
+            html.write(rest)
+
+
+def _settings(told: Comparison) -> None:
+    if len(told.sides) < 2:
+        return
+    html.section(_("Settings that differ"), str(sum(row.status == "different" for row in told.diff.rows)))
+    with st.container(horizontal=True, vertical_alignment="center", key="settings-bar"):
+        html.label(_("{equal} more settings are equal.").format(equal=told.diff.equal))
+        everything = st.toggle(_("Also what not all logs say"), key="cmp_all", bind="query-params")
+    frame = words.settings_frame(told, everything=everything)
+    if told.diff.more:
+        html.quiet(_("{more} further settings are not listed.").format(more=told.diff.more))
+    if len(frame):
+        st.dataframe(frame, hide_index=True, key="settings", placeholder="–", height="auto" if len(frame) < 12 else 420)
+
+
+page()

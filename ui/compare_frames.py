@@ -1,0 +1,201 @@
+"""From a comparison to what its charts and tables draw: labels, lines over the chosen x, differences, the table of figures."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.compare.align import EQUAL, Aligned, aligned, axis_of
+from analysis.compare.comparison import BROKEN, Comparison
+from analysis.compare.fairness import DATA_AXES
+from analysis.compare.group import band
+from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNKNOWN, WORSE
+from messages import N_, Text
+from ui.text import _, language, number
+
+POINTS = 400  # of a line
+WIDEST = 300.0  # percent from end to end of an interval that is told
+SMOOTHED = 50  # parts of a line whose mean is the strong line
+WORDS = {
+    BETTER: N_("Better"),
+    WORSE: N_("Worse"),
+    ALIKE: N_("Not distinguishable"),
+    REPEATS: N_("Repeats"),
+    REFUSED: N_("Not comparable"),
+    UNKNOWN: N_("Not known"),
+}
+OVERLAY, DIFFERENCE, RATIO = "overlay", "difference", "ratio"
+
+
+def value_words(value: Any) -> str:
+    """Return a setting as a person writes it: 5e-4, 63.9M, on."""
+    if isinstance(value, bool):
+        return _("on") if value else _("off")
+    if not isinstance(value, int | float):
+        return "–" if value is None else str(value)[:80]
+    return compact(value)
+
+
+def compact(value: float) -> str:
+    """Return a number as 63.9M, 7.2B; below a million as `number` writes it."""
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if abs(value) >= size and abs(value) < size * 1000:
+            return f"{number(value / size, digits=3)}{letter}"
+    return number(value)
+
+
+def labels(told: Comparison) -> list[str]:
+    """Return each run by what differs, and by the short name that sentences use; all different."""
+    return _labels(told, language())
+
+
+@lru_cache(maxsize=8)
+def _labels(told: Comparison, _language: str) -> list[str]:
+    words = [" · ".join(f"{_(title)} {value_words(value)}" for title, value in one) for one in told.labels]
+    base = told.sides[told.base].subject.id
+    same = "" if not any(words) else _("as the base")
+    words = [word or ("" if side.subject.id == base else same) for word, side in zip(words, told.sides, strict=True)]
+    return [f"{word} · {side.name}" if word else side.name for word, side in zip(words, told.sides, strict=True)]
+
+
+def lines(told: Comparison, view: str, *, smooth: bool = True) -> pd.DataFrame | Text:
+    """Return the lines of the chart: `order` (0: the base), `label, x, y, smooth`; or why there are none.
+
+    view: overlay (as printed), difference (percent to the base) or ratio.
+    """
+    metric, axis = told.view.metric, told.view.axis
+    if metric is None or axis is None:
+        return Text(N_("The runs have no metric and no x axis in common, so there is no curve to draw."))
+    named = labels(told)
+    frames = []
+    for order, position in enumerate(ordered(told)):
+        found = _overlay(told, position, metric, axis) if view == OVERLAY else _beside(told, position, metric, axis, view)
+        if found is None:
+            continue
+        x, y = found
+        at = np.unique(np.linspace(0, len(x) - 1, POINTS).astype(int)) if len(x) > POINTS else np.arange(len(x))
+        strong = running(y, max(1, len(y) // SMOOTHED)) if smooth else y
+        frames.append(pd.DataFrame({"order": order, "label": named[position], "x": x[at], "y": y[at], "smooth": strong[at]}))
+    if not frames:
+        return Text(N_("None of the runs can be drawn over this x axis."))
+    return pd.concat(frames, ignore_index=True)
+
+
+def ordered(told: Comparison) -> list[int]:
+    """Return the positions of the runs as they are drawn: the base first."""
+    return [told.base, *(n for n in range(len(told.sides)) if n != told.base)]
+
+
+def _overlay(told: Comparison, position: int, metric: str, axis: str) -> tuple[np.ndarray, np.ndarray] | None:
+    side = told.sides[position]
+    curve, place = side.subject.curves.get(metric), axis_of(side.subject, side.said, axis, price=told.view.price)
+    if curve is None or place is None or not len(curve):
+        return None
+    first = float(curve.value[0]) if told.view.relative and curve.value[0] > 0 else 1.0
+    return place(curve.step), curve.value / first
+
+
+def _beside(told: Comparison, position: int, metric: str, axis: str, view: str) -> tuple[np.ndarray, np.ndarray] | None:
+    if not told.fair.about(told.sides[told.base].subject.id, told.sides[position].subject.id).allows(axis):
+        return None
+    curves = _pair(told, position, metric, axis)
+    if not isinstance(curves, Aligned):
+        return None
+    apart = curves.y[0] - curves.y[1]
+    if not curves.log:
+        return curves.x, apart
+    return curves.x, np.exp(apart) if view == RATIO else 100 * np.expm1(apart)
+
+
+def _pair(told: Comparison, position: int, metric: str, axis: str) -> Aligned | Text:
+    both = [told.sides[position], told.sides[told.base]]
+    return aligned([side.subject for side in both], [side.said for side in both], metric, axis, price=told.view.price)
+
+
+def bands(told: Comparison, shown: Sequence[int]) -> pd.DataFrame:
+    """Return the bands of groups of repeats: `order, label, x, low, high`, as wide as their members lie apart."""
+    metric, axis, named = told.view.metric, told.view.axis, labels(told)
+    frames = []
+    for group in told.groups:
+        if len(group) < 2 or metric is None or axis is None or not set(group) & set(shown):
+            continue
+        sides = [told.sides[n] for n in group]
+        curves = aligned([s.subject for s in sides], [s.said for s in sides], metric, axis, price=told.view.price)
+        if isinstance(curves, Aligned) and len(curves) > 1:
+            found = band(curves, range(len(group)))
+            low, high = (np.exp(found.low), np.exp(found.high)) if curves.log else (found.low, found.high)
+            lead = told.base if told.base in group else group[0]
+            order = ordered(told).index(lead)
+            frames.append(pd.DataFrame({"order": order, "label": named[lead], "x": curves.x, "low": low, "high": high}))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["order", "label", "x", "low", "high"])
+
+
+def one_a_group(told: Comparison) -> list[int]:
+    """Return one run of each group: the base, else the first."""
+    return [told.base if told.base in group else group[0] for group in told.groups]
+
+
+def running(values: np.ndarray, window: int) -> np.ndarray:
+    """Return the centred running mean (n,), narrower at the ends."""
+    sums = np.cumsum(np.r_[0.0, values])
+    at = np.arange(len(values))
+    half = np.minimum(np.minimum(at, len(values) - 1 - at), window // 2)
+    return np.asarray((sums[at + half + 1] - sums[at - half]) / (2 * half + 1))
+
+
+def facets(told: Comparison, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines for small multiples: each run with the base behind it, `order, facet, role, label, x, smooth`."""
+    base, runs = frame[frame["order"] == 0], frame[frame["order"] != 0]
+    names = runs.drop_duplicates("order")[["order", "label"]].to_numpy()
+    behind = pd.concat([base] * len(names), ignore_index=True)
+    behind["order"] = np.repeat(names[:, 0].astype(int), len(base))
+    behind = behind.assign(facet=np.repeat(names[:, 1], len(base)), role="base")
+    return pd.concat([behind, runs.assign(facet=runs["label"], role="run")], ignore_index=True)
+
+
+def forest(told: Comparison) -> pd.DataFrame:
+    """Return the differences to the base with intervals, in percent: `order, label, kind, word, value, low, high, text`.
+
+    The lowest loss first, what can't be told last.
+    """
+    named, axis = labels(told), told.view.axis
+    rows = []
+    for order, pair in enumerate(told.pairs):
+        shown = next((name for name in DATA_AXES if name in pair.differences), axis) if pair.kind == REFUSED else axis
+        found = pair.differences.get(shown or "")
+        row: dict[str, Any] = {"order": order, "label": named[pair.run], "kind": pair.kind, "word": _(WORDS[pair.kind])}
+        row |= {"value": math.nan, "low": math.nan, "high": math.nan, "text": "–", "run": pair.run}
+        if found is not None and found.value is not None and found.error is not None:
+            scale = 100.0 if found.log else 1.0
+            low, high = found.interval
+            row |= {"value": scale * (found.relative or 0.0), "low": scale * low, "high": scale * high}
+            row["text"] = interval_words(scale * low, scale * (found.relative or 0.0), scale * high)
+            row["text"] += "" if shown is None or shown == axis else f" {_(EQUAL[shown])}"
+        rows.append(row)
+    return pd.DataFrame(rows).sort_values("value", kind="stable", na_position="last") if rows else pd.DataFrame()
+
+
+def reach(told: Comparison, frame: pd.DataFrame) -> float:
+    """Return how far the picture of the differences goes to both sides; runs that broke down do not widen it."""
+    broken = {state.run for state in told.states if state.code in BROKEN}
+    sound = [told.sides[run].subject.id not in broken for run in frame["run"]]
+    values = frame["value"].abs()[sound].dropna()
+    ends = frame[["low", "high"]].abs().max(axis=1)[sound].dropna()
+    return max(min(float(ends.max()), 2.5 * float(values.max())), 1e-3) if len(values) else 100.0
+
+
+def interval_words(low: float, middle: float, high: float) -> str:
+    """Return `+3.1 % (+2.7 to +3.5)`; without an interval that says nothing, as where a run diverges."""
+    if high - low > WIDEST:
+        return f"{signed(middle)} %"
+    words = _("{value} % ({low} to {high})")
+    return words.format(value=signed(middle), low=signed(low), high=signed(high))
+
+
+def signed(value: float) -> str:
+    """Return a number with its sign and two or three digits."""
+    short = number(float(f"{value:.3g}"), digits=3)
+    return f"+{short}" if value > 0 else short

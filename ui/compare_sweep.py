@@ -1,0 +1,140 @@
+"""Many runs at once: which setting goes with the result, each run as a line through its settings, one setting by itself."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from analysis.compare.conditions import amount
+from analysis.compare.sweep import Key, Sweep
+from server import compare, service
+from ui import compare_charts, html, state
+from ui.compare import sentence
+from ui.compare_frames import signed, value_words
+from ui.html import escape, icon, tag
+from ui.text import _, number, percent, say
+
+MOST = 1000  # runs
+AXES, LABELS = 7, 6  # settings in the parallel coordinates, values beside each of them
+BEST, MOST_BEST = 0.1, 20  # share of the runs that is drawn strong, and how many at most
+RESULTS = ("loss", "eval_loss", "perplexity", "reward", "step_time_seconds", "tokens_per_second")
+cached = st.cache_data(max_entries=16, ttl=3600, show_spinner=False)
+
+
+@cached
+def sweep_of(runs: tuple[str, ...], version: int, result: str) -> tuple[Sweep, pd.DataFrame]:
+    """Return the sweep over these runs as the store is at this version."""
+    return compare.sweep_of(service.get(), runs, result=result)
+
+
+def body(asked: Sequence[str]) -> None:
+    """Draw the sweep of the runs that the URL names, else of the latest ones."""
+    store = state.store()
+    known = [run.id for run in store.runs()]
+    runs = [run for run in known if run in set(asked)] if len(asked) > 2 else known[:MOST]
+    if not runs:
+        html.empty(_("No run yet. A sweep needs at least eight runs that differ in their settings."))
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="controls"):
+        words = {name: state.metric_title(name) for name in RESULTS}
+        result = state.pick("result", _("Result"), words, "loss", width=220)
+        html.label(_("{count} runs").format(count=number(len(runs))))
+    told, table = sweep_of(tuple(runs), store.version(), result)
+    with st.container(key="verdict"):
+        line = tag("p", tag("span", escape(sentence(told.text)), "rv-sentence"), "rv-line")
+        html.write(tag("section", line, f"rv-verdict {'rv-good' if told.keys and told.keys[0].sure else 'rv-none'}"))
+    for note in told.notes:
+        html.warn(sentence(note))
+    if not told.keys:
+        return
+    html.section(_("Which setting goes with the result"), str(len(told.keys)))
+    html.write(_keys(told.keys))
+    _parallel(told, table, words[result])
+    _scatter(told, table, words[result])
+
+
+def _keys(keys: Sequence[Key]) -> str:
+    names = (_("Setting"), "", _("Explains"), _("Rank correlation (95 %)"), _("Best run has"), _("Values"))
+    head = "".join(tag("th", escape(name), "rv-number" if place > 1 else "", scope="col") for place, name in enumerate(names))
+    rows = "".join(_key(key) for key in keys[:20])
+    return html.grid(tag("tr", head) + rows, "rv-ledger")
+
+
+def _key(key: Key) -> str:
+    word = icon("check") + escape(_("beyond chance")) if key.sure else escape(_("may be chance"))
+    rank = "–" if key.rank is None else f"{signed(key.rank)} ({signed(key.low or 0.0)} – {signed(key.high or 0.0)})"
+    cells = [percent(key.share), rank, value_words(key.best), number(key.levels)]
+    first = tag("th", escape(_(key.title)), scope="row") + tag("td", word)
+    return tag(
+        "tr", first + "".join(tag("td", escape(cell), "rv-number") for cell in cells), "rv-good" if key.sure else "rv-none"
+    )
+
+
+def _parallel(told: Sweep, table: pd.DataFrame, result: str) -> None:
+    keys = [key for key in told.keys if key.values >= 0.5 * told.runs][:AXES]
+    kept = table[table[compare.RESULT].notna()]
+    best = kept[compare.RESULT].rank(method="first").to_numpy() <= min(BEST * len(kept), MOST_BEST)
+    places = [_places(kept[key.name]) for key in keys] + [1 - _places(kept[compare.RESULT])]
+    values = [kept[key.name].map(value_words).to_list() for key in keys] + [kept[compare.RESULT].map(number).to_list()]
+    frame = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "run": kept.index,
+                    "label": kept[compare.NAME].to_numpy(),
+                    "key": place,
+                    "place": at,
+                    "value": value,
+                    "best": best,
+                    "told": _told(at, value, 2 if place == len(keys) else LABELS),
+                }
+            )
+            for place, (at, value) in enumerate(zip(places, values, strict=True))
+        ]
+    ).dropna(subset=["place"])
+    html.section(_("Runs through their settings"))
+    html.quiet(_("Each line is a run; the best ones are drawn strong and end at the top of the last axis."))
+    spec = compare_charts.parallel(tuple(_(key.title) for key in keys), result, _("Run"))
+    st.vega_lite_chart(
+        spec={**spec, "datasets": {compare_charts.LINES: frame}}, key="parallel", alt=say(told.text), width="stretch"
+    )
+
+
+def _told(places: np.ndarray, values: Sequence[str], most: int) -> list[str]:
+    """Return the values that stand beside an axis: each once, at most so many of them, spread over its length."""
+    at = np.unique(places[np.isfinite(places)])
+    wanted = at[np.unique(np.linspace(0, len(at) - 1, min(most, len(at))).astype(int))] if len(at) else at
+    _unique, first = np.unique(places, return_index=True)
+    shown = {place for place in first.tolist() if places[place] in wanted}
+    return [value if place in shown else "" for place, value in enumerate(values)]
+
+
+def _places(column: pd.Series) -> np.ndarray:
+    """Return where each value stands on its axis, 0…1 by rank for numbers and by name for words; NaN where there is none."""
+    numbers = column.map(lambda value: None if value is None or value != value else amount(value)).astype(float)
+    known = column.notna()
+    if numbers.notna().sum() < known.sum():
+        codes = pd.Series(pd.factorize(column.astype(str), sort=True)[0], index=column.index, dtype=float)
+        numbers = codes.where(known)
+    levels = np.unique(numbers.dropna())
+    at = np.searchsorted(levels, numbers.to_numpy(dtype=float)).astype(float)
+    return np.where(numbers.notna(), at / max(len(levels) - 1, 1), np.nan)
+
+
+def _scatter(told: Sweep, table: pd.DataFrame, result: str) -> None:
+    html.section(_("One setting against the result"))
+    names = {key.name: _(key.title) for key in told.keys}
+    chosen = state.pick("key", _("Setting"), names, told.keys[0].name, width=220)
+    column = table[chosen]
+    numbers = column.map(lambda value: None if value is None or value != value else amount(value)).astype(float)
+    numeric = bool(numbers.notna().sum() == column.notna().sum())
+    frame = pd.DataFrame(
+        {"label": table[compare.NAME], "x": numbers if numeric else column.astype(str), "y": table[compare.RESULT]}
+    )
+    frame = frame[frame["y"].notna() & column.notna()]
+    log = bool(numeric and len(frame) and frame["x"].min() > 0 and frame["x"].max() > 20 * frame["x"].min())
+    spec = compare_charts.scatter(names[chosen], result, _("Run"), numeric=numeric, log=log)
+    st.vega_lite_chart(
+        spec={**spec, "datasets": {compare_charts.SCATTER: frame}}, key="scatter", alt=names[chosen], width="stretch"
+    )

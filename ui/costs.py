@@ -1,0 +1,309 @@
+"""What the page Time & cost says: the end as a sentence, the amounts, the ledger as frames and words, all runs as a table."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+from babel.dates import format_skeleton, format_time
+from babel.numbers import format_currency
+
+from analysis.forecast import Forecast
+from analysis.ledger import PARTS, Item
+from server.costs import Costs
+from server.totals import Paid
+from storage.types import Run
+from ui import outcome
+from ui.cost_charts import TONES
+from ui.html import escape, figure, grid, icon, tag
+from ui.text import _, as_utc, duration, language, local, number, percent, say
+from ui.words import as_sentence, first_up
+
+LONG = timedelta(days=200)
+
+
+def money(value: float | None, currency: str) -> str:
+    """Return an amount of money as it is written in the reader's language; a dash where it is not known."""
+    if value is None:
+        return "–"
+    digits = 2 if abs(value) < 1000 else 0
+    pattern = "¤#,##0." + "0" * digits if digits else "¤#,##0"
+    return format_currency(value, currency[:8] or "USD", format=pattern, locale=language(), currency_digits=False)
+
+
+def sentence(costs: Costs, run: Run) -> str:
+    """Return the banner: when it is done, as a date where the log has one, what it costs, what was lost."""
+    report, amounts = costs.report, tuple(words for words in (_amounts(costs), _lost(costs)) if words)
+    if report.over:
+        done = report.left is not None
+        words = outcome.over(run, as_told=done)
+        if report.elapsed is not None:
+            words = _("{ended}. It took {time}.").format(ended=words, time=duration(report.elapsed))
+        good = done and outcome.whole(run)
+        return _banner(words, amounts, "check_circle" if good else "stop_circle", "rv-good" if good else "rv-none")
+    if report.left is None:
+        why = say(report.why) if report.why else ""
+        return _banner(_("When it is done can't be told: {why}.").format(why=why), amounts, "help", "rv-none")
+    left = report.left
+    if costs.ends:
+        early, middle, late = costs.ends
+        near = {"early": when(early, middle), "late": when(late, middle)}
+        words = _("Done {date}, between {early} and {late}.").format(date=when(middle), **near)
+        if near["early"] == near["late"]:
+            words = _("Done {date}.").format(date=when(middle))
+    else:
+        words = _("{middle} of running left, between {low} and {high}.").format(
+            middle=duration(left.p50), low=duration(left.p10), high=duration(left.p90)
+        )
+    return _banner(words, amounts, "event", "rv-warn" if report.warnings else "rv-good")
+
+
+def _banner(words: str, amounts: Sequence[str], sign: str, tone: str) -> str:
+    line = tag("p", tag("span", icon(sign), "rv-badge") + tag("span", escape(words), "rv-sentence"), "rv-line")
+    below = "".join(tag("p", escape(text), "rv-quiet") for text in amounts)
+    return tag("section", line + below, f"rv-verdict rv-alone {tone}", role="status")
+
+
+def _amounts(costs: Costs) -> str:
+    """Return what it costs in a sentence, and what is needed where that is not known."""
+    report, model = costs.report, costs.report.model
+    if report.missing:
+        return " · ".join(first_up(say(text)) for text in report.missing)
+    if report.elapsed is None:
+        return ""
+    spent = money(model.money(report.elapsed), model.currency)
+    if report.total is None or report.over:
+        return _("{spent} spent").format(spent=spent)
+    low, middle, high = (money(model.money(value), model.currency) for value in report.total)
+    return _("{spent} spent of about {total} ({low} to {high})").format(spent=spent, total=middle, low=low, high=high)
+
+
+def _lost(costs: Costs) -> str:
+    """Return what share of the time was lost, its price, and to what most of it, in a sentence."""
+    book, model = costs.report.book, costs.report.model
+    if book is None:
+        return ""
+    if not book.waste or book.goodput > 0.9995:
+        return _("All of the time was productive.")
+    worst = book.waste[0]
+    paid = model.money((1 - book.goodput) * book.seconds)
+    gaps = {"share": percent(1 - book.goodput, digits=1), "part": _(PARTS[worst.name]), "worst": percent(worst.share, digits=1)}
+    if paid is None:
+        return _("{share} of the time was not productive, most of it: {part} ({worst}).").format(**gaps)
+    gaps["amount"] = money(paid, model.currency)
+    return _("{share} of the time was not productive, worth {amount}, most of it: {part} ({worst}).").format(**gaps)
+
+
+def when(moment: datetime, beside: datetime | None = None) -> str:
+    """Return a moment in the reader's time zone: day and time, only the time if it is the day of another one `beside` it."""
+    here = local(moment)
+    clock = format_time(here, "HH:mm", locale=language())
+    if beside is not None and local(beside).date() == here.date():
+        return clock
+    day = format_skeleton("MMMEd" if abs(here - datetime.now(UTC)) < LONG else "yMMMEd", here, locale=language())
+    return f"{day} {clock}"
+
+
+def strip(costs: Costs) -> Iterator[str]:
+    """Yield the headline figures; what is not known is left out."""
+    report, model = costs.report, costs.report.model
+    if report.elapsed is not None:
+        yield figure(_("Time so far"), duration(report.elapsed), title=say(report.book.source) if report.book else "")
+    if report.left is not None and not report.over:
+        span = _("{low} to {high}").format(low=duration(report.left.p10), high=duration(report.left.p90))
+        yield figure(_("Time left"), duration(report.left.p50), span, title=say(report.left.source))
+    whole = report.total[1] if report.total else report.elapsed
+    if whole is not None and (hours := model.gpu_hours(whole)) is not None:
+        note = f"{model.gpus} × {model.gpu}" if model.gpu else f"{model.gpus} × GPU"
+        yield figure(_("GPU-hours in all"), number(hours, digits=3), note)
+    if whole is not None and (kwh := model.kwh(whole)) is not None:
+        co2 = model.co2_kg(whole)
+        note = _("{kg} kg CO₂").format(kg=number(co2, digits=3)) if co2 is not None else ""
+        source = dict(model.sources).get("energy")
+        yield figure(_("Energy in all"), f"{number(kwh, digits=3)} kWh", note, title=say(source) if source else "")
+    if report.book is not None:
+        yield figure(
+            _("Productive"), percent(report.book.goodput, digits=1), title=_("Share of the time that moved the run on")
+        )
+    if costs.throughput.tokens_per_second:
+        rate = f"{number(costs.throughput.tokens_per_second, digits=3)} tok/s"
+        mfu = _("MFU {share}").format(share=percent(costs.throughput.mfu, digits=1)) if costs.throughput.mfu else ""
+        yield figure(_("Throughput"), rate, mfu, title=say(costs.throughput.formula))
+
+
+UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0))
+
+
+def unit_of(costs: Costs) -> tuple[str, float]:
+    """Return the unit in which the axis of the ledger counts, and its seconds: the largest of which there are more than two."""
+    total = costs.report.book.seconds if costs.report.book else 0.0
+    return max((one for one in UNITS if one[1] * 2 < total), key=lambda one: one[1], default=UNITS[0])
+
+
+def parts(costs: Costs) -> pd.DataFrame:
+    """Return the ledger as the pieces of one bar, in `unit_of`: productive first, then the waste, largest first."""
+    book, (_unit, in_seconds) = costs.report.book, unit_of(costs)
+    items: Sequence[Item] = ()
+    if book is not None:
+        items = (*(item for item in book.items if item.name == "productive"), *book.waste)
+    rows, at = [], 0.0
+    for item in items:
+        length = item.seconds / in_seconds
+        rows.append(
+            {
+                "name": item.name,
+                "title": _(PARTS[item.name]),
+                "lane": "",
+                "from": at,
+                "until": at + length,
+                "amount": duration(item.seconds) if item.seconds >= 60 else f"{number(item.seconds, digits=3)} s",
+                "share": percent(item.share, digits=1),
+                "tone": TONES[item.name],
+                "opacity": 0.45 if item.name == "productive" else 1.0,
+            }
+        )
+        at += length
+    return pd.DataFrame(rows)
+
+
+def ledger_table(costs: Costs, run: Run) -> str:
+    """Return the waste as a table, the largest first, each line a link to its steps."""
+    model, book = costs.report.model, costs.report.book
+    if book is None:
+        return ""
+    heads = (_("Part"), _("Time"), _("Share"), _("GPU-hours"), _("Cost"))
+    head = tag(
+        "tr", "".join(tag("th", escape(word), "" if i == 0 else "rv-number", scope="col") for i, word in enumerate(heads))
+    )
+    items = (*book.waste, *(item for item in book.items if item.name == "productive"))
+    rows = "".join(_ledger_row(item, costs, run) for item in items)
+    whole = (
+        _("Together"),
+        duration(book.seconds),
+        percent(1.0),
+        number(model.gpu_hours(book.seconds), digits=3),
+        money(model.money(book.seconds), model.currency),
+    )
+    total = tag(
+        "tr",
+        "".join(tag("th" if i == 0 else "td", escape(word), "" if i == 0 else "rv-number") for i, word in enumerate(whole)),
+        "rv-total",
+    )
+    return grid(head + rows + total, "rv-ledger")
+
+
+def _ledger_row(item: Item, costs: Costs, run: Run) -> str:
+    model = costs.report.model
+    name = escape(_(PARTS[item.name]))
+    if item.step is not None and item.name != "productive" and run.first_step is not None:
+        around = max(((run.last_step or item.step) - run.first_step) // 20, 10)
+        href = f"health?run={run.id}&x0={max(item.step - around, 0)}&x1={item.step + around}"
+        where = _("step {step}").format(step=number(item.step))
+        name += " " + tag("a", escape(where), "rv-note", href=href, target="_self")
+    swatch = tag("i", "", f"rv-swatch rv-{TONES[item.name]}", aria_hidden="true")
+    cells = (
+        duration(item.seconds) if item.seconds >= 60 else f"{number(item.seconds, digits=3)} s",
+        percent(item.share, digits=1),
+        _gpu_hours(model.gpu_hours(item.seconds)),
+        money(model.money(item.seconds), model.currency),
+    )
+    return tag("tr", tag("th", swatch + name, scope="row") + "".join(tag("td", escape(cell), "rv-number") for cell in cells))
+
+
+def _gpu_hours(value: float | None) -> str:
+    return f"< {number(0.01)}" if value is not None and 0 < value < 0.01 else number(value, digits=3)
+
+
+def largest(costs: Costs) -> list[str]:
+    """Return the three largest wastes as sentences."""
+    return [as_sentence(say(item.sentence)) for item in costs.report.book.waste[:3]] if costs.report.book else []
+
+
+def basis(costs: Costs) -> list[tuple[str, str]]:
+    """Return what the numbers rest on: name and sentence."""
+    report, model = costs.report, costs.report.model
+    found = [(_("Time so far"), say(report.book.source))] if report.book else []
+    if report.left is not None:
+        found.append((_("Time left"), "; ".join([say(report.left.source), *map(say, report.left.notes)])))
+        if report.left.if_lasts is not None and report.left.if_returns is not None:
+            words = _("{lasts} if it stays as slow, {returns} if it is as fast again").format(
+                lasts=duration(report.left.if_lasts), returns=duration(report.left.if_returns)
+            )
+            found.append((_("While it is slow"), words))
+    if report.epoch is not None:
+        found.append((_("epoch_time"), say(report.epoch.text)))
+    names = {"gpus": _("Number of GPUs"), "gpu": _("Kind of GPU"), "price": _("Price"), "energy": _("Energy")}
+    found += [(names[name], say(text)) for name, text in model.sources if name in names]
+    found += [(_("Clock"), say(note)) for note in (report.book.notes if report.book else ())]
+    found.append((_("MFU"), say(costs.throughput.formula)))
+    if costs.communication is not None:
+        found.append((_("Communication"), say(costs.communication.text)))
+    if costs.size is not None:
+        words = _("{lines} lines and {bytes} bytes a step, {line} bytes a line").format(
+            lines=number(costs.size.lines_per_step, digits=3),
+            bytes=number(costs.size.bytes_per_step, digits=3),
+            line=number(costs.size.bytes_per_line, digits=3),
+        )
+        found.append((_("What the log weighs"), words))
+    return found
+
+
+def buys(costs: Costs) -> str:
+    """Return what the rest of the run is expected to buy, in a sentence."""
+    loss = costs.loss
+    if not isinstance(loss, Forecast):
+        return _("The final loss can't be foretold: {why}.").format(why=say(loss))
+    words = _("Loss {now} now, {final} expected at the end ({low} to {high}).").format(
+        now=number(loss.now), final=number(loss.final), low=number(loss.low), high=number(loss.high)
+    )
+    if costs.gain is not None:
+        words += " " + _("Each further GPU-hour buys {gain}.").format(gain=number(costs.gain, digits=2))
+    return words
+
+
+def to_csv(costs: Costs, run: Run) -> bytes:
+    """Return the ledger as CSV: part, seconds, share, GPU-hours, money, currency, step."""
+    model, out = costs.report.model, io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["run", "part", "seconds", "share", "gpu_hours", "money", "currency", "step"])
+    for item in costs.report.book.items if costs.report.book else ():
+        amounts = (model.gpu_hours(item.seconds), model.money(item.seconds), model.currency)
+        writer.writerow([run.id, item.name, round(item.seconds, 3), round(item.share, 6), *amounts, item.step])
+    return out.getvalue().encode()
+
+
+def table(found: Sequence[Paid]) -> pd.DataFrame:
+    """Return all runs as a table, the dearest first: hours, GPU-hours, money, productive share, largest waste, week."""
+    frame = pd.DataFrame([_table_row(one) for one in found])
+    return (
+        frame.sort_values(["spent", "hours"], ascending=False, na_position="last", ignore_index=True) if len(frame) else frame
+    )
+
+
+def _table_row(one: Paid) -> dict[str, Any]:
+    facts, model, seconds = one.facts, one.model, one.facts.elapsed
+    return {
+        "run": one.run.id,
+        "name": one.run.name,
+        "week": _week(as_utc(one.run.created)),
+        "hours": None if seconds is None else seconds / 3600,
+        "left": None if one.left is None else one.left / 3600,
+        "gpu_hours": None if seconds is None else model.gpu_hours(seconds),
+        "spent": None if seconds is None else model.money(seconds),
+        "goodput": None if facts.goodput is None else 100 * facts.goodput,
+        "waste": say(one.slow.text) if one.slow else _(PARTS[facts.waste]) if facts.waste in PARTS else None,
+    }
+
+
+def _week(when: datetime) -> str:
+    year, week, _day_of_week = when.astimezone(UTC).isocalendar()
+    return f"{year}-W{week:02d}"
+
+
+def weeks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the totals of `table` by week, the latest first."""
+    sums = frame.groupby("week", as_index=False)[["hours", "gpu_hours", "spent"]].sum(min_count=1)
+    counts = frame.groupby("week", as_index=False)["run"].count().rename(columns={"run": "runs"})
+    return counts.merge(sums, on="week").sort_values("week", ascending=False, ignore_index=True)
