@@ -1,0 +1,544 @@
+"""Comparisons: what differs, what may be said, how large the difference is, what became of the runs."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from analysis.compare.align import Aligned, aligned, common_axes
+from analysis.compare.as_dict import as_dict
+from analysis.compare.comparison import compare
+from analysis.compare.conditions import conditions, rounded, same
+from analysis.compare.config_diff import DIFFERENT, EQUAL, UNKNOWN, config_diff
+from analysis.compare.difference import difference, paired_digits, sentence, student_quantile
+from analysis.compare.expected import rules
+from analysis.compare.group import groups
+from analysis.compare.state import parting
+from messages import Text
+from tests.analysis.compare_lab import law, noisy, run, steps_of
+
+
+def codes(told) -> set[str]:
+    return {reason.code for reason in told.fair.reasons}
+
+
+# What differs
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (5e-4, "0.0005", True),
+        (True, 1, True),
+        ("None", "none", True),
+        (0.1, [0.1], False),
+        ("cosine", "Cosine ", True),
+        (1, 2, False),
+        ("nan", float("nan"), True),
+    ],
+)
+def test_settings_mean_the_same_whatever_their_type(one, other, alike):
+    assert same(one, other) is alike
+
+
+def test_the_effective_batch_is_batch_times_accumulation_times_devices():
+    one = run("a", config={"batch_size": 8, "gradient_accumulation_steps": 4, "world_size": 2})
+    other = run("b", config={"per_device_train_batch_size": 16, "accumulation_steps": 2, "num_gpus": 2})
+    assert conditions(one)["effective_batch"].value == conditions(other)["effective_batch"].value == 64
+    told = compare([one, other])
+    assert told.fair.by_step
+    assert "batch" not in codes(told)
+
+
+def test_without_a_number_of_devices_the_effective_batch_is_not_guessed():
+    assert "effective_batch" not in conditions(run("a", config={"batch_size": 8}))
+
+
+def test_a_tensor_parallel_job_shares_its_batch_among_fewer_devices():
+    one = run(
+        "a",
+        config={"micro_batch_size": 4, "world_size": 64, "tensor_model_parallel_size": 4, "pipeline_model_parallel_size": 8},
+    )
+    assert conditions(one)["effective_batch"].value == 8
+
+
+def test_a_log_without_a_header_tells_its_conditions_by_its_numbers():
+    lr = 5e-4 * (1 + np.cos(np.pi * steps_of(400) / 4000)) / 2
+    said = conditions(run("a", lr=lr, steps_per_epoch=4000))
+    assert said["lr"].value == 5e-4
+    assert said["schedule"].value == "cosine"
+    assert said["steps_per_epoch"].value == 4000
+    assert said["lr"].source == "log"
+
+
+@pytest.mark.parametrize(("seen", "typed"), [(4.9989e-4, 5e-4), (2.9993e-4, 3e-4), (1.234e-3, 1.23e-3), (0.04998873, 0.05)])
+def test_a_peak_is_the_rate_that_somebody_typed(seen, typed):
+    assert rounded(seen) == pytest.approx(typed)
+
+
+def test_classes_and_groups_are_equal_different_or_unknown():
+    config = {"batch_size": 8, "max_seq_len": 512, "dtype": "bfloat16", "seed": 1, "gpu": "A100"}
+    diff = config_diff([run("a", config=config), run("b", config={**config, "dtype": "float32", "gpu": "A100"})])
+    status = {name: found for name, (found, _what) in diff.six.items()}
+    assert status == {
+        "scale": EQUAL,
+        "parallel": UNKNOWN,
+        "batch": EQUAL,
+        "accumulation": UNKNOWN,
+        "data": UNKNOWN,
+        "precision": DIFFERENT,
+    }
+    assert diff.groups["hardware"][0] == EQUAL
+    assert [row.key for row in diff.varied] == ["precision"]
+
+
+def test_a_setting_that_only_one_log_prints_is_unknown_and_no_variable():
+    diff = config_diff([run("a", config={"x": 1, "dropout": 0.1}), run("b", config={"x": 1})])
+    assert [(row.key, row.status) for row in diff.rows] == [("dropout", UNKNOWN)]
+    assert not diff.varied
+    assert diff.equal == 1
+
+
+def test_nested_settings_compare_by_their_whole_name():
+    diff = config_diff([run("a", config={"model/act": "gelu"}), run("b", config={"model/act": "silu"})])
+    assert [(row.key, row.values) for row in diff.varied] == [("model/act", ("gelu", "silu"))]
+
+
+def test_folders_and_names_are_no_variables_and_families_count_once():
+    one = {"output_dir": "x", "run_name": "p", "deepspeed": False, "zero_stage": 1, "deepspeed_config": "a"}
+    other = {"output_dir": "y", "run_name": "q", "deepspeed": True, "zero_stage": 0, "deepspeed_config": "b"}
+    varied = config_diff([run("a", config=one), run("b", config=other)]).varied
+    assert [row.title for row in varied] == ["DeepSpeed"]
+
+
+def test_parameters_follow_from_layers_and_are_no_variable_of_their_own():
+    one, other = ({"num_layers": n, "model_params": 10_000_000 * n} for n in (4, 8))
+    varied = config_diff([run("a", config=one), run("b", config=other)]).varied
+    assert [row.key for row in varied] == ["layers"]
+
+
+def test_a_condition_added_by_hand_counts_like_one_in_the_log():
+    told = compare([run("a", given={"dataset": "one"}), run("b", given={"dataset": "two"})])
+    assert not told.fair.absolute
+    assert "differs_dataset" in codes(told)
+
+
+def test_ten_thousand_settings_and_types_that_clash_are_compared():
+    one = {f"key_{n}": n for n in range(10_000)}
+    other = {f"key_{n}": (str(n) if n % 3 else [n]) for n in range(10_000)}
+    told = compare([run("a", config=one), run("b", config=other)])
+    assert len(told.diff.rows) == 500
+    assert told.diff.more > 2000
+    json.dumps(as_dict(told), default=str)
+
+
+# May one say so
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [("vocab_size", "differs_vocabulary"), ("max_seq_len", "differs_sequence"), ("label_smoothing", "differs_loss_definition")],
+)
+def test_what_changes_the_meaning_of_the_level_bars_it(key, code):
+    told = compare([run("a", config={key: 1024}), run("b", config={key: 2048})])
+    assert not told.fair.absolute
+    assert told.view.relative
+    assert code in codes(told)
+
+
+def test_other_data_bars_the_level_and_relative_falls_are_compared():
+    a = run("a", noisy(steps_of(600), seed=1), config={"dataset": "x"})
+    b = run("b", 1.2 * noisy(steps_of(600), seed=2), config={"dataset": "y"})
+    told = compare([a, b])
+    assert told.verdict == "not_distinguishable"
+    assert abs(told.pairs[0].differences["step"].relative) < 0.03
+
+
+def test_steps_of_other_batches_are_refused_and_samples_offered():
+    a = run("a", config={"global_batch_size": 128}, lr=5e-4)
+    b = run("b", config={"global_batch_size": 32}, lr=5e-4)
+    told = compare([a, b], axis="step")
+    assert told.verdict == "refused"
+    assert not told.comparable
+    assert "samples" in told.view.axes
+    assert compare([a, b]).view.axis == "samples"
+    assert "lr_not_scaled" in codes(told)
+
+
+def test_on_the_same_data_steps_an_epoch_tell_the_batch():
+    told = compare([run("a", steps_per_epoch=1000, lr=5e-4), run("b", steps_per_epoch=4000, lr=5e-4)], axis="step")
+    assert told.verdict == "refused"
+    assert compare([told.sides[0].subject, told.sides[1].subject]).view.axis == "epochs"
+
+
+def test_more_than_one_variable_is_said():
+    told = compare([run("a", config={"lr": 1e-3, "dropout": 0.0}), run("b", config={"lr": 2e-3, "dropout": 0.1})])
+    assert not told.fair.single
+    assert "several_variables" in codes(told)
+
+
+def test_runs_of_other_programs_with_unknown_data_have_no_one_cause_and_no_common_level():
+    programs = [run("a", program="Megatron-LM", lr=1e-3), run("b", program="MiniMind", lr=2e-3)]
+    told = compare(programs)
+    assert not told.fair.single
+    assert not told.fair.absolute
+    assert "other_program" in codes(told)
+    assert "one_variable" not in codes(told)
+    same = compare([run("a", program="MiniMind", lr=1e-3), run("b", program="MiniMind", lr=2e-3)])
+    assert same.fair.single
+    known = {"dataset": "x", "vocab_size": 100}
+    told = compare([run("a", program="Megatron-LM", config=known), run("b", program="MiniMind", config=known)])
+    assert told.fair.absolute
+
+
+def test_a_baseline_made_with_another_parallelism_is_stale():
+    told = compare(
+        [run("a", config={"tensor_model_parallel_size": 1}), run("b", config={"tensor_model_parallel_size": 2})],
+        is_baseline=True,
+    )
+    assert "stale_baseline" in codes(told)
+
+
+def test_other_logging_intervals_are_noted_and_compared():
+    a = run("a", law(steps_of(400, 10)), every=10, lr=1e-3)
+    b = run("b", law(steps_of(40, 100), shift=-0.1), every=100, lr=2e-3)
+    told = compare([a, b])
+    assert "logging_interval" in codes(told)
+    assert told.verdict == "better"
+
+
+def test_an_auxiliary_loss_in_only_one_of_the_totals_bars_the_level():
+    assert "aux_loss" in codes(compare([run("a", aux_loss=0.02), run("b", aux_loss=0.0)]))
+
+
+def test_a_mean_over_the_epoch_is_not_compared_with_single_values():
+    rows = 400
+    epoch = np.arange(rows) // 100 + 1
+    values = law(steps_of(rows)) * np.exp(0.1 * np.random.default_rng(3).standard_normal(rows))
+    mean = np.concatenate([np.cumsum(part) / np.arange(1, 101) for part in values.reshape(-1, 100)])
+    told = compare([run("a", mean, epoch=epoch), run("b", values, epoch=epoch)])
+    assert "window_average" in codes(told)
+    assert not told.fair.absolute
+
+
+# How large the difference is
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "printed"),
+    [(3.123, 0.41, (3.1, 0.4)), (24.2, 1.3, (24.2, 1.3)), (35.2, 18.0, (35, 18)), (0.0, 0.0, (0, 0))],
+)
+def test_a_value_is_printed_as_exactly_as_its_error(value, error, printed):
+    assert paired_digits(value, error) == printed
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.7062), (2, 4.3027), (4.1, 2.7499), (10, 2.2281), (1000, 1.9623)])
+def test_quantiles_of_students_t(freedom, quantile):
+    assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=2e-4)
+
+
+def test_a_difference_of_three_percent_is_found_with_its_size():
+    steps = steps_of(1000)
+    told = compare([run("a", noisy(steps, seed=1), lr=1e-3), run("b", noisy(steps, shift=0.03, seed=2), lr=2e-3)])
+    found = told.pairs[0].differences["step"]
+    assert told.pairs[0].kind == "worse"
+    low, high = found.interval
+    assert low < 0.03 < high
+    assert found.relative == pytest.approx(0.03, abs=0.01)
+    assert told.sentence.render().startswith("a is better than b by 3")
+    assert told.sentence.render().endswith("at equal steps")
+
+
+def test_a_difference_between_runs_that_nothing_tells_apart_is_one_of_repeats():
+    steps = steps_of(1000)
+    told = compare([run("a", noisy(steps, seed=1)), run("b", noisy(steps, shift=0.03, seed=2))])
+    assert told.verdict == "repeats"
+    assert "nothing in the logs tells the two apart" in told.sentence.render()
+
+
+def test_no_difference_is_not_distinguishable():
+    steps = steps_of(1000)
+    told = compare([run("a", noisy(steps, seed=1)), run("b", noisy(steps, seed=2))])
+    assert told.verdict == "not_distinguishable"
+
+
+@pytest.mark.parametrize("rows", [60, 300, 2000])
+def test_better_is_seldom_said_of_runs_that_are_equal(rows):
+    claims = 0
+    for seed in range(120):
+        y = np.log([noisy(steps_of(rows), sigma=0.03, seed=[seed, n]) for n in (0, 1)])
+        y = y if rows < 400 else y.reshape(2, 400, -1).mean(axis=2)
+        claims += difference(Aligned("loss", "step", np.arange(y.shape[1]), y, True, (rows, rows)), 0, 1).distinguishable
+    assert claims <= 12  # 5 % of 120 is 6; more than 12 of them comes once in a hundred times
+
+
+@pytest.mark.parametrize("past", [0.9, 0.99])
+@pytest.mark.parametrize("rows", [100, 400])
+def test_averages_that_were_printed_are_no_independent_points(rows, past):
+    claims, said = 0, 0
+    for seed in range(40):
+        y = np.log([noisy(steps_of(rows), sigma=0.03, seed=[seed, n]) for n in (0, 1)])
+        for place in range(1, rows):
+            y[:, place] = past * y[:, place - 1] + (1 - past) * y[:, place]
+        found = difference(Aligned("loss", "step", np.arange(rows), y, True, (rows, rows)), 0, 1)
+        claims, said = claims + found.distinguishable, said + found.averages
+    assert claims <= 4  # 5 % of 40 is 2
+    assert said >= 8  # of the rest the noise is told by its correlation
+
+
+def test_a_difference_of_averages_says_why_it_is_not_told():
+    y = np.log([noisy(steps_of(200), sigma=0.03, seed=n) for n in (0, 1)])
+    for place in range(1, 200):
+        y[:, place] = 0.95 * y[:, place - 1] + 0.05 * y[:, place]
+    found = difference(Aligned("loss", "step", np.arange(200), y, True, (200, 200)), 0, 1)
+    assert "the printed losses are averages, and 200 such points are too few" in sentence(found, ("a", "b")).render()
+
+
+def test_repeats_at_hand_widen_the_intervals():
+    steps = steps_of(600)
+    repeats = [run(f"r{n}", noisy(steps, shift=0.03 * n, seed=n), lr=5e-4, config={"batch_size": 8}) for n in range(4)]
+    other = run("o", noisy(steps, shift=-0.02, seed=9), lr=1e-3, config={"batch_size": 8})
+    told = compare([*repeats, other])
+    assert told.repeats == 6
+    assert told.view.spread > 0.03
+    assert told.pairs[-1].kind == "not_distinguishable"
+
+
+def test_two_points_are_compared_by_the_noise_of_each_run():
+    a = run("a", noisy(steps_of(30, 100), seed=1), every=100)
+    b = run("b", noisy(steps_of(30, 7), shift=0.5, seed=2), every=7)
+    assert compare([a, b]).pairs[0].kind in ("worse", "repeats")
+
+
+def test_curves_overlap_on_the_points_of_the_run_with_the_fewest():
+    a, b = run("a", law(steps_of(100, 10))), run("b", law(steps_of(10, 100)), every=100)
+    curves = aligned([a, b], [conditions(a), conditions(b)], "loss", "step")
+    assert isinstance(curves, Aligned)
+    assert curves.x.tolist() == steps_of(10, 100).tolist()
+    assert np.abs(curves.y[0] - curves.y[1]).max() < 0.05
+
+
+def test_axes_are_those_that_both_logs_tell():
+    a = run("a", tokens_seen=steps_of(400) * 2048.0, elapsed_seconds=steps_of(400) * 0.5)
+    b = run("b", config={"global_batch_size": 4, "max_seq_len": 512})
+    axes = common_axes([a, b], [conditions(a), conditions(b)])
+    assert "tokens" in axes
+    assert "hours" not in axes
+
+
+# What became of them
+
+
+def test_a_run_that_blew_up_before_its_first_line_diverged():
+    loss = np.linspace(7.3, 4.5, 10)
+    high = np.r_[31.0, 14.0, 8.0, np.linspace(7.6, 7.2, 7)]
+    told = compare([run("a", loss, lr=5e-4), run("b", high, lr=5e-2)])
+    assert [state.code for state in told.states] == ["diverged"]
+    assert "0.05" in told.states[0].text.render()
+    assert told.pairs[0].kind == "worse"
+
+
+def test_a_run_whose_loss_keeps_rising_diverged_since_its_lowest():
+    loss = np.r_[np.linspace(12, 8, 30), np.linspace(8, 20, 30)]
+    told = compare([run("a", loss), run("b", np.linspace(12, 7, 60))])
+    assert told.states[0].code == "diverged"
+    assert 250 <= told.states[0].step <= 350
+    assert told.pairs[0].kind == "better"
+
+
+def test_a_run_that_became_nan_is_named():
+    loss = np.linspace(7, 5, 50)
+    loss[30:] = np.nan
+    told = compare([run("a", np.linspace(7, 5, 50)), run("b", loss)])
+    assert told.states[0].code == "not_finite"
+    assert told.states[0].step == 310
+
+
+def test_a_slow_fall_and_slow_steps_are_named():
+    a = run("a", np.linspace(7.3, 4.5, 40), lr=5e-4, step_time_seconds=0.2)
+    b = run("b", np.linspace(7.3, 6.2, 40), lr=5e-3, step_time_seconds=14.0)
+    codes_ = {state.code for state in compare([a, b]).states}
+    assert codes_ == {"slow_fall", "slow_step"}
+
+
+def test_where_curves_part_is_located():
+    base = law(steps_of(100))
+    other = base * np.r_[np.ones(40), np.linspace(1, 1.4, 60)]
+    a, b = run("a", base), run("b", other)
+    curves = aligned([a, b], [conditions(a), conditions(b)], "loss", "step")
+    found = parting(curves, 0, 1, ("a", "b"))
+    assert 400 < found.first <= 450
+    assert 400 < found.lasting <= 480
+
+
+def test_restarts_are_stitched():
+    first, second = law(np.arange(1, 61) * 10.0), law(np.arange(41, 101) * 10.0)
+    steps = np.r_[np.arange(1, 61), np.arange(41, 101)] * 10
+    one = run("a", np.r_[first, second], segments=np.r_[np.zeros(60), np.ones(60)].astype(int))
+    # The lab numbers steps evenly; give the buckets their true ones.
+    from analysis.compare.subject import subject as make
+
+    frame = _frame(steps, np.r_[first, second], np.r_[np.zeros(60), np.ones(60)].astype(int))
+    one = make("a", "a", {}, frame, launches=2)
+    curve = one.curves["loss"]
+    assert np.all(np.diff(curve.step) > 0)
+    assert curve.step[-1] == 1000
+    assert len(curve) == 100
+    assert "stitched" in codes(compare([one, run("b")]))
+
+
+def _frame(steps, values, segments):
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "metric": "loss",
+            "segment": segments,
+            "x": steps,
+            "x_last": steps,
+            "mean": values,
+            "last": values,
+            "count": 1,
+            "nonfinite": 0,
+        }
+    )
+
+
+# Expectations
+
+
+def test_longer_sequences_should_take_memory():
+    a = run("a", config={"max_seq_len": 512}, memory_peak_bytes=8e9)
+    b = run("b", config={"max_seq_len": 1024}, memory_peak_bytes=13e9)
+    found = {one.metric: one for one in compare([a, b]).pairs[0].expected}
+    assert found["memory"].met is True
+    assert found["step_seconds"].met is None
+
+
+def test_fewer_layers_are_quicker_and_begin_higher():
+    a = run("a", law(steps_of(300)), config={"num_hidden_layers": 8}, step_time_seconds=0.4)
+    b = run("b", law(steps_of(300), shift=0.1), config={"num_hidden_layers": 4}, step_time_seconds=0.25)
+    found = {one.metric: one for one in compare([a, b]).pairs[0].expected}
+    assert found["step_seconds"].expected == "down"
+    assert found["step_seconds"].met
+    assert found["early_loss"].expected == "up"
+    assert found["early_loss"].met
+
+
+def test_compilation_costs_the_first_step_and_quickens_the_rest():
+    slow, quick = np.full(100, 0.5), np.full(100, 0.4)
+    slow[0], quick[0] = 1.0, 30.0
+    a = run("a", law(steps_of(100, 1)), every=1, config={"use_compile": 0}, step_time_seconds=slow)
+    b = run("b", law(steps_of(100, 1)), every=1, config={"use_compile": 1}, step_time_seconds=quick)
+    found = {one.metric: one.met for one in compare([a, b]).pairs[0].expected}
+    assert found == {"first_step_seconds": True, "step_seconds": True}
+
+
+def test_several_variables_expect_nothing():
+    a, b = run("a", config={"max_seq_len": 512, "lr": 1}), run("b", config={"max_seq_len": 256, "lr": 2})
+    assert compare([a, b]).pairs[0].expected == ()
+
+
+def test_the_table_of_expectations_names_known_conditions():
+    from analysis.compare.conditions import kinds
+
+    assert {condition for condition, _metric, _goes in rules()} <= set(kinds())
+
+
+def test_every_title_of_the_tables_can_be_translated():
+    from analysis.compare.conditions import _TABLE, TITLES, kinds
+
+    used = {kind.title for kind in kinds().values()} | {title for title, _six, _pattern in _TABLE["family"].values()}
+    assert used == set(TITLES)
+
+
+# Requests that can't be answered as they are
+
+
+def test_one_run_alone_says_so():
+    told = compare([run("a")])
+    assert told.verdict == "unknown"
+    assert "alone" in told.sentence.render()
+    json.dumps(as_dict(told), default=str)
+
+
+def test_the_same_run_twice_says_so():
+    one = run("a")
+    told = compare([one, one, run("b")])
+    assert len(told.sides) == 2
+    assert "more than once" in told.notes[0].render()
+
+
+def test_no_run_is_an_error():
+    with pytest.raises(ValueError, match="no run"):
+        compare([])
+
+
+def test_runs_without_a_common_metric_compare_their_settings():
+    a = run("a", config={"lr": 1e-3})
+    from analysis.compare.subject import subject as make
+
+    b = make("b", "b", {"lr": 2e-3}, _frame(steps_of(50), law(steps_of(50)), 0).assign(metric="reward"))
+    told = compare([a, b])
+    assert told.view.metric is None
+    assert "no metric in common" in told.sentence.render()
+    assert [row.key for row in told.diff.varied] == ["lr"]
+    json.dumps(as_dict(told), default=str)
+
+
+def test_runs_that_do_not_overlap_say_so():
+    told = compare([run("a", law(steps_of(50))), run("b", law(steps_of(50)), first=10_000)], axis="step")
+    assert told.pairs[0].kind == "unknown"
+    assert "overlap" in told.pairs[0].text.render()
+
+
+def test_a_growing_run_is_compared_as_far_as_it_is():
+    told = compare([run("a"), run("b", rows=100, growing=True)])
+    assert "growing" in codes(told)
+    assert told.pairs[0].differences["step"].points == 100
+
+
+def test_more_runs_than_fit_are_cut_and_said():
+    told = compare([run(f"r{n}", rows=8) for n in range(60)], base=59)
+    assert len(told.sides) == 51
+    assert told.sides[told.base].name == "r59"
+    assert "too many" in told.notes[0].render()
+
+
+def test_losses_that_are_not_positive_are_compared_as_they_are():
+    steps = steps_of(200)
+    a, b = run("a", np.sin(steps)), run("b", np.sin(steps) + 1)
+    told = compare([a, b])
+    assert not told.fair.absolute
+    json.dumps(as_dict(told), default=str)
+
+
+@pytest.mark.parametrize("values", [[], [math.nan] * 5, [math.inf, 1.0, 2.0], [0.0, 0.0, 0.0], [1e308, 1e-308, 5.0]])
+def test_absurd_losses_do_not_break_a_comparison(values):
+    values = np.array(values, dtype=float)
+    told = as_dict(compare([run("a"), run("b", values)]))
+    assert set(told) >= {"differs", "comparable", "reasons", "metrics", "verdict"}
+    assert json.loads(json.dumps(told, default=str))["verdict"]
+
+
+def test_groups_are_runs_that_nothing_tells_apart():
+    config = {"batch_size": 8}
+    runs = [run("a", lr=5e-4, config=config), run("b", lr=1e-3, config=config), run("c", lr=5e-4, config={**config, "seed": 2})]
+    assert groups(runs, [conditions(one) for one in runs]) == [(0, 2), (1,)]
+
+
+def test_runs_that_state_nothing_are_no_repeats():
+    runs = [run("a"), run("b")]
+    assert groups(runs, [conditions(one) for one in runs]) == [(0,), (1,)]
+
+
+def test_every_sentence_can_be_rendered():
+    told = compare([run("a", config={"global_batch_size": 8}), run("b", config={"global_batch_size": 4}), run("c")])
+    texts = [told.sentence, *told.notes, *(r.text for r in told.fair.reasons), *(p.text for p in told.pairs)]
+    assert all(isinstance(text, Text) and "{" not in text.render() for text in texts)
+
+
+def test_a_loss_of_another_task_is_no_divergence():
+    a, b = run("a", np.linspace(2.3, 0.9, 40)), run("b", np.linspace(7.3, 4.5, 40))
+    assert compare([a, b]).states == ()

@@ -1,0 +1,100 @@
+"""What looks like a fault and is another one, or none: each rule leaves to the others what is theirs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.segment import Segment
+from analysis.simulate import simulate, with_evaluations, with_events
+from analysis.simulate_hardware import simulate as simulate_machine
+from tests.analysis.losses_lab import alarms, found
+
+
+@pytest.mark.parametrize(("rows", "seed"), [(800, 4), (2000, 5), (6000, 6)])
+def test_a_loss_that_comes_back_from_a_dip_does_not_diverge(rows: int, seed: int) -> None:
+    segment = simulate(rows=rows, seed=seed, fault="dip").segment
+    assert alarms("dip", segment)
+    assert alarms("divergence", segment) == []
+    assert alarms("oscillation", segment) == []
+
+
+def test_a_run_that_diverges_is_no_series_of_steps() -> None:
+    segment = simulate(rows=4000, seed=7, fault="divergence").segment
+    assert alarms("divergence", segment)
+    assert len(found("level_shift", segment)) <= 1
+
+
+def test_a_jump_to_another_level_is_no_swing() -> None:
+    segment = simulate(rows=4000, seed=9, fault="spike_unrecovered").segment
+    assert alarms("spike_unrecovered", segment)
+    assert alarms("oscillation", segment) == []
+
+
+def test_two_lucky_rows_of_a_raised_course_are_no_return() -> None:
+    segment = simulate(rows=2000, seed=12).segment
+    segment.rows.loc[1000:, "loss"] *= 1.35
+    segment.rows.loc[1040:1041, "loss"] /= 1.3
+    (finding,) = alarms("spike_unrecovered", segment)
+    assert finding.first_step == 1001
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_an_evaluation_that_jumps_is_no_overfitting(up: bool) -> None:
+    segment = with_evaluations(simulate(rows=2000, seed=15).segment, every=25, noise=0.005)
+    segment.evals.loc[40:, "eval_loss"] *= 1.3 if up else 0.7
+    assert len(alarms("eval_jump", segment)) == 1
+    assert alarms("overfit", segment) == []
+
+
+def test_an_evaluation_that_turns_is_known_within_a_twentieth_of_the_run() -> None:
+    segment = with_evaluations(simulate(rows=6000, seed=3).segment, every=60, noise=0.005, turns_at=0.4, steepness=0.6)
+    (finding,) = alarms("overfit", segment)
+    assert 2400 <= (finding.known_step or 0) <= 2700
+
+
+def test_a_plateau_is_counted_in_steps_not_in_rows() -> None:
+    """A log that prints its first steps one by one and later every fiftieth has its whole fall in few rows."""
+    whole = simulate(rows=12_000, seed=4, kind="constant").segment
+    keep = np.r_[np.arange(30), np.arange(49, 12_000, 50)]
+    assert alarms("plateau", Segment(0, whole.rows.iloc[keep].reset_index(drop=True))) == []
+
+
+def test_a_plateau_is_found_before_the_run_is_three_times_as_long() -> None:
+    run = simulate(rows=6000, seed=8, fault="plateau")
+    finding = alarms("plateau", run.segment)[0]
+    assert (finding.known_step or 0) < 3 * run.labels[0].first_row
+
+
+def test_a_rhythm_survives_lost_lines_and_its_pauses_are_no_surprises() -> None:
+    segment = simulate_machine(rows=3000, seed=5, kind="checkpoints").segment
+    lost = np.delete(np.arange(3000), [333, 777, 1500, 2222])
+    thinned = replace(segment, rows=segment.rows.iloc[lost].reset_index(drop=True), absent={})
+    (rhythm,) = found("periodic_pause", thinned)
+    assert rhythm.last_step is None
+    late = [item for item in found("step_time_spike", thinned) if (item.first_step or 0) % 200 == 0]
+    assert all((item.first_step or 0) <= (rhythm.known_step or 0) for item in late)
+
+
+def test_a_checkpoint_loaded_counts_as_a_resume_only_where_the_step_does_not_rise() -> None:
+    segment = simulate(rows=400, seed=5).segment
+    assert found("restart", with_events(segment, (200, "checkpoint_loaded", "loaded checkpoint for evaluation", {}))) == []
+    frame = segment.rows.iloc[np.r_[np.arange(200), np.arange(199, 400)]].reset_index(drop=True)
+    frame["line"] = np.arange(len(frame)) * 2 + 1
+    again = with_events(replace(segment, rows=frame, absent={}), (400, "checkpoint_loaded", "loaded checkpoint", {}))
+    assert len(found("restart", again)) == 1
+
+
+def test_a_resume_at_once_is_compared_at_the_same_steps() -> None:
+    segment = simulate(rows=400, seed=6).segment
+    frame = segment.rows.iloc[np.r_[np.arange(40), np.arange(36, 400)]].reset_index(drop=True)
+    frame["line"] = np.arange(len(frame)) + 1
+    assert alarms("restart", replace(segment, rows=frame, absent={})) == []
+
+
+def test_a_small_constant_term_in_the_total_is_seen_rounding_is_not() -> None:
+    segment = simulate(rows=400, seed=6, kind="moe").segment
+    assert found("decomposition", segment) == []
+    segment.rows.loc[200:, "loss"] += 0.0006
+    (finding,) = alarms("decomposition", replace(segment))
+    assert 200 <= (finding.known_step or 0) <= 225

@@ -1,0 +1,84 @@
+"""A real Chromium, and what a visitor sees and does in it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.serving import ROOT, Served
+
+SCREENSHOTS = ROOT / "screenshots"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = os.environ.get("RUNVITALS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        path = path or (playwright.chromium.executable_path if Path(playwright.chromium.executable_path).exists() else None)
+        if path is None:
+            pytest.skip("no Chromium: install one, or name it in RUNVITALS_CHROMIUM")
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A browser window that remembers page errors and what could not be loaded."""
+
+    def __init__(self, browser: Browser, served: Served, *, width=1440, height=900, scheme="light", locale="en-US") -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, locale=locale, timezone_id="Asia/Shanghai"
+        )
+        self.page = self.context.new_page()
+        self.url = served.url
+        self.errors: list[str] = []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("requestfailed", lambda request: self._failed(request))
+        self.page.set_default_timeout(30_000)
+
+    def _failed(self, request) -> None:
+        # What leaves the machine must not exist; a request that we cut off ourselves by moving on is none.
+        if not request.url.startswith(self.url):
+            self.errors.append(f"outside: {request.url}")
+
+    def open(self, path: str) -> "Visit":
+        self.page.goto(self.url + path)
+        self.page.wait_for_selector("h1.rv-title")
+        return self
+
+    def chart(self) -> dict:
+        """Wait for the chart and return its box."""
+        chart = self.page.locator(".stVegaLiteChart canvas, .stVegaLiteChart svg").first
+        chart.wait_for()
+        return chart.bounding_box()
+
+    def overflow(self) -> int:
+        """Return by how many pixels the page is wider than its window."""
+        script = "() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth }"
+        return self.page.evaluate(script)
+
+    def shoot(self, name: str) -> None:
+        SCREENSHOTS.mkdir(exist_ok=True)
+        self.page.wait_for_timeout(700)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+    def close(self) -> None:
+        self.context.close()
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open a window on a server; all are closed at the end."""
+    opened: list[Visit] = []
+
+    def make(served: Served, **options) -> Visit:
+        opened.append(Visit(chromium, served, **options))
+        return opened[-1]
+
+    yield make
+    for window in opened:
+        window.close()

@@ -1,0 +1,287 @@
+"""Compare: the sentence, may one say so, curves, settings, exports, sweeps, what people add, and odd requests."""
+
+import io
+import json
+
+import pandas as pd
+import pytest
+
+from server import baselines, compare, subjects
+from tests.pages.helpers import canonical, take, words
+from ui import compare as compare_words
+from ui import compare_charts, compare_export, compare_frames
+
+
+def log(rate: str = "0.0005", *, rows: int = 300, shift: float = 1.0, batch: int = 32, **more) -> str:
+    """Return a log with a header, its losses times `shift`."""
+    extra = "".join(f", {key}={value}" for key, value in more.items())
+    header = f"Namespace(learning_rate={rate}, batch_size={batch}, world_size=1, max_seq_len=512, seed=42{extra})\n"
+    lines = []
+    for line in canonical(rows).splitlines():
+        head, _sep, tail = line.partition("loss: ")
+        loss, _sep, tail = tail.partition(",")
+        value = f"{float(loss) * shift:.4f}"
+        lines.append(
+            f"{head}loss: {value}, logits_loss: {value}, aux_loss: 0.0000, lr: {rate}{tail[tail.index(', epoch_time') :]}"
+        )
+    return header + "\n".join(lines) + "\n"
+
+
+def two(shop, **second) -> tuple[str, str]:
+    return take(shop, log(), "a.log"), take(shop, log(**second), "b.log")
+
+
+def test_the_better_run_is_named_with_its_interval(shop, app):
+    a, b = two(shop, rate="0.001", shift=0.9)
+    test = app("compare", runs=f"{a},{b}")
+    said = words(test)
+    assert not test.exception
+    assert "b is better than a by 10" in said
+    assert "Learning rate is what differs from a: 5e-4 → 1e-3" in said
+    assert "Batch and sequence" in said
+    assert "Step to" in said
+
+
+def test_equal_runs_are_not_distinguishable(shop, app):
+    a, b = two(shop, rate="0.001", shift=1.0001)
+    assert "not distinguishable" in words(app("compare", runs=f"{a},{b}"))
+
+
+def test_steps_of_other_batches_are_refused_and_an_axis_offered(shop, app):
+    a, b = two(shop, batch=8, shift=0.9)
+    test = app("compare", runs=f"{a},{b}", x="step")
+    assert "A step of b is not a step of a" in words(test)
+    assert "Not comparable" in words(test)
+    test.button[0].click().run()
+    assert test.query_params["x"] in (["tokens"], "tokens")
+    assert "better than" in words(test)
+
+
+def test_other_data_is_compared_by_its_relative_fall(shop, app):
+    a, b = take(shop, log(dataset="'one'"), "a.log"), take(shop, log(dataset="'two'"), "b.log")
+    assert "only its relative fall is compared" in words(app("compare", runs=f"{a},{b}"))
+
+
+def test_the_base_can_be_chosen_in_the_url(shop, app):
+    a, b = two(shop, rate="0.001", shift=0.9)
+    test = app("compare", runs=f"{a},{b}", base=b)
+    assert "Beside Learning rate 1e-3 · b" in words(test)
+
+
+@pytest.mark.parametrize("view", ["overlay", "difference", "ratio"])
+def test_curves_differences_and_ratios_are_drawn(shop, app, view):
+    a, b = two(shop, rate="0.001")
+    assert not app("compare", runs=f"{a},{b}", view=view).exception
+
+
+def test_more_than_eight_runs_become_small_multiples(shop, app):
+    runs = [take(shop, log(rate=f"0.000{n}", shift=1 + n / 100), f"{n}.log") for n in range(1, 10)]
+    test = app("compare", runs=",".join(runs))
+    assert not test.exception
+    assert "leads" in words(test)
+
+
+def test_one_run_says_what_to_do(shop, app):
+    a = take(shop, log(), "a.log")
+    test = app("compare", runs=a)
+    assert not test.exception
+    assert "One run alone has nothing to be compared with: choose another." in words(test)
+
+
+def test_hostile_names_and_values_are_shown_as_they_are(shop, app):
+    name = "<img src=x onerror=alert(1)> **b** [l](javascript:alert(1)) {loss}.log"
+    a, b = take(shop, log(), "a.log"), take(shop, log(shift=-1e307, rate="0.001"), name)
+    test = app("compare", runs=f"{a},{b}")
+    assert not test.exception
+    assert "<img" not in words(test)
+    baselines.save_baseline(shop.store, "<b>{name}</b> %s", [a])
+    health = app("health", run=b)
+    assert not health.exception
+    assert "<b>{name}" not in words(health)
+    assert not app("overview").exception
+
+
+def test_no_run_says_what_to_do(shop, app):
+    take(shop, log(), "a.log")
+    assert "Choose two runs or more" in words(app("compare"))
+
+
+def test_an_unknown_run_is_named_and_the_rest_shown(shop, app):
+    a, b = two(shop, rate="0.001")
+    said = words(app("compare", runs=f"{a},nobody,{b}"))
+    assert "Not here: nobody" in said
+    assert "May one say so?" in said
+
+
+def test_the_same_run_twice_is_one(shop, app):
+    a = take(shop, log(), "a.log")
+    assert not app("compare", runs=f"{a},{a}").exception
+
+
+def test_runs_without_anything_in_common_are_a_sentence(shop, app):
+    a = take(shop, log(), "a.log")
+    b = take(shop, "".join(f'{{"step": {n}, "reward": {n / 50}}}\n' for n in range(1, 60)), "b.jsonl")
+    test = app("compare", runs=f"{a},{b}")
+    assert not test.exception
+    assert "no metric in common" in words(test)
+
+
+def epochs(shift: float) -> str:
+    """Return a log that prints epochs and no steps."""
+    return "".join(f"{{'loss': {shift * (3 - n / 40):.4f}, 'learning_rate': 1e-05, 'epoch': {n / 20}}}\n" for n in range(1, 60))
+
+
+def test_runs_without_steps_are_compared_over_their_epochs(shop, app):
+    a, b = take(shop, epochs(1.0), "a.txt"), take(shop, epochs(1.1), "b.txt")
+    told = compare.comparison(shop, [a, b])
+    assert told.view.axis == "epochs"
+    assert told.pairs[0].differences["epochs"].relative == pytest.approx(0.1, abs=0.01)
+    assert not app("compare", runs=f"{a},{b}").exception
+
+
+def test_lines_are_never_compared_with_steps(shop, app):
+    a = take(shop, log(), "a.log")
+    b = take(shop, "".join(f"{{'loss': {3 - n / 50:.3f}, 'learning_rate': 1e-05}}\n" for n in range(60)), "b.txt")
+    told = compare.comparison(shop, [a, b])
+    assert "step" not in told.view.axes
+    assert not app("compare", runs=f"{a},{b}").exception
+
+
+@pytest.mark.parametrize("query", [{"x": "nonsense"}, {"metric": "'; drop"}, {"view": "?"}, {"base": "nobody"}, {"mode": "x"}])
+def test_nonsense_in_the_url_is_ignored(shop, app, query):
+    a, b = two(shop, rate="0.001")
+    assert not app("compare", runs=f"{a},{b}", **query).exception
+
+
+def test_chinese(shop, app):
+    a, b = two(shop, rate="0.001", shift=0.9)
+    test = app("compare", runs=f"{a},{b}", lang="zh_CN")
+    assert not test.exception
+    assert "学习率" in words(test)
+
+
+# What people add
+
+
+def test_a_condition_by_hand_counts(shop, app):
+    a, b = take(shop, canonical(), "a.log"), take(shop, canonical(rows=200), "b.log")
+    subjects.set_condition(shop.store, a, "dataset", "one")
+    subjects.set_condition(shop.store, b, "dataset", "two")
+    said = words(app("compare", runs=f"{a},{b}"))
+    assert "differ in Data (two, one)" in said
+    subjects.set_condition(shop.store, b, "dataset", "")
+    assert subjects.given_conditions(shop.store, b) == {}
+
+
+def test_a_condition_needs_a_name(shop):
+    a = take(shop, canonical(), "a.log")
+    with pytest.raises(ValueError, match="name"):
+        subjects.set_condition(shop.store, a, " ", "x")
+
+
+def test_a_baseline_holds_its_run_and_tells_deltas(shop, app):
+    a, b = two(shop, shift=1.1)
+    baselines.save_baseline(shop.store, "good", [a])
+    assert shop.store.holds() == {a: ["baseline"]}
+    found = baselines.baseline(shop.store, b)
+    assert found is not None
+    assert found.beside.loss == pytest.approx(0.1, abs=0.01)
+    assert baselines.baseline(shop.store, a) is None
+    assert "Beside a" in words(app("compare", runs=b, baseline="good"))
+    baselines.drop_baseline(shop.store, "good")
+    assert shop.store.holds() == {}
+    assert baselines.baseline(shop.store, b) is None
+
+
+# Sweeps
+
+
+def test_a_sweep_names_the_setting_that_explains_it(shop, app):
+    for n in range(12):
+        take(shop, log(rate=f"{(n + 1) / 10_000:.4f}", shift=1 + n / 50, dropout=n % 3 / 10, rows=40), f"{n}.log")
+    test = app("compare", mode="sweep")
+    assert not test.exception
+    assert "Learning rate explains the result best" in words(test)
+
+
+def test_a_sweep_of_few_runs_says_so(shop, app):
+    two(shop)
+    assert "too few" in words(app("compare", mode="sweep"))
+
+
+# What can be taken along
+
+
+@pytest.fixture
+def told(shop):
+    a, b = two(shop, rate="0.001", shift=0.9)
+    return compare.comparison(shop, [a, b])
+
+
+def test_the_table_is_a_csv_with_plain_numbers(told):
+    frame = pd.read_csv(io.BytesIO(compare_export.to_csv(told)))
+    assert frame["verdict"].tolist() == ["base", "better"]
+    assert frame["difference_to_base"].iloc[1] == pytest.approx(-0.1, abs=0.01)
+    assert frame["setting: lr"].tolist() == [0.0005, 0.001]
+
+
+def test_the_json_is_that_of_the_command_line(told):
+    assert {"differs", "comparable", "reasons", "metrics", "verdict"} <= set(json.loads(compare_export.to_json(told)))
+
+
+def test_the_whole_configuration_can_be_taken_along(told):
+    found = json.loads(compare_export.to_configs(told))
+    assert {"environment", "data", "training", "metrics"} <= set(next(iter(found.values())))
+
+
+def test_the_report_is_one_page_and_nothing_in_it_is_executed(shop):
+    a, b = (
+        take(shop, log(), "<script>alert(1)</script>"),
+        take(shop, log(rate="0.001", note="'<img src=x onerror=alert(1)>'"), "b.log"),
+    )
+    report = compare_export.to_html(compare.comparison(shop, [a, b]), b"<svg/>").decode()
+    assert "<script>" not in report
+    assert "<img src=x" not in report
+    assert "data:image/svg+xml;base64" in report
+    assert "May one say so?" in report
+
+
+def test_the_charts_compile_with_their_data(told):
+    frame = compare_frames.lines(told, "overlay")
+    assert isinstance(frame, pd.DataFrame)
+    spec = compare_charts.curves((0, 1), "Step", "Loss", "Run", log=False, names=tuple(compare_frames.labels(told)))
+    assert spec["layer"]
+    drawn = compare_export._spec(told, frame, compare_frames.bands(told, [0, 1]), "Step", "Loss", log=True)
+    assert compare_export.picture_of(told, drawn, "dark", "svg").startswith(b"<svg")
+
+
+def test_small_multiples_can_be_taken_along_too(shop):
+    runs = [take(shop, log(rate=f"0.000{n}"), f"{n}.log") for n in range(1, 5)]
+    told = compare.comparison(shop, runs)
+    frame = compare_frames.lines(told, "overlay")
+    assert isinstance(frame, pd.DataFrame)
+    facets = compare_frames.facets(told, frame)
+    drawn = compare_export._spec(told, facets, facets.iloc[:0], "Step", "Loss", log=False)
+    assert compare_export.picture_of(told, drawn, "light", "svg").startswith(b"<svg")
+
+
+def test_labels_tell_what_differs(told):
+    assert compare_frames.labels(told) == ["Learning rate 5e-4 · a", "Learning rate 1e-3 · b"]
+    assert "Learning rate" in compare_words.settings_frame(told).to_string()
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(63_910_000, "63.9M"), (True, "on"), (5e-4, "5e-4"), (9924, "9,924"), (None, "–"), ("cosine", "cosine")],
+)
+def test_a_setting_is_written_as_a_person_does(value, written):
+    assert compare_frames.value_words(value) == written
+
+
+def test_a_run_of_a_few_rows_is_not_what_the_others_stand_beside_unless_it_is_asked_for(shop, app):
+    few, many = take(shop, log(rows=3), "few.log"), two(shop, rate="0.001", shift=0.9)
+    runs = [shop.store.run(run) for run in (few, *many)]
+    assert compare.usual_base(runs) == many[0]
+    said = words(app("compare", runs=",".join([few, *many])))
+    assert "b is better than a by 10" in said
+    assert app("compare", runs=",".join([few, *many]), base=few).query_params["base"] in (few, [few])

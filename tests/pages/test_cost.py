@@ -1,0 +1,99 @@
+"""Time & cost: the end, the amount, the ledger, the meaning of epoch_time, all runs."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from analysis.simulate_text import printed
+from analysis.simulate_time import timed
+from server.costs import Wishes
+from server.totals import paid
+from tests.pages.helpers import canonical, take, words
+from ui import all_costs, costs
+
+PAID = {"gpus": 8, "gpu": "H100", "price": 2.5}
+
+
+def test_the_date_the_amount_and_the_largest_waste(shop, app):
+    run = take(shop, printed(timed(plan=2000, seed=1, fault="hang").until(0.6), "jsonl"), "a.log")
+    said = words(app("cost", bound=PAID, run=run))
+    assert "Done Mon, May 6, 2024" in said
+    assert "$" in said
+    assert "of the time was not productive, worth $" in said
+    assert "most of it: Hangs (" in said
+    assert f"health?run={run}&amp;x0=" in said
+    assert "the timestamps of the log" in said
+
+
+def test_what_is_missing_is_said(shop, app):
+    run = take(shop, "".join(f"step: {i}, loss: {3 - i / 100:.4f}\n" for i in range(1, 60)), "a.log")
+    said = words(app("cost", run=run))
+    assert "add the step time" in said
+    assert "The log does not say how many GPUs it ran on" in said
+
+
+def test_the_meaning_of_epoch_time_can_be_chosen(shop, app):
+    run = take(shop, printed(timed(plan=1500, seed=1, habit="slow_steps").until(0.7), "minimind"), "a.log")
+    assert "epoch_time is what is left of the epoch" in words(app("cost", run=run))
+    assert "as you chose" in words(app("cost", bound={"epoch_time": "total"}, run=run))
+
+
+def test_a_budget_that_does_not_reach_warns(shop, app):
+    run = take(shop, printed(timed(plan=2000, seed=1).until(0.5), "jsonl"), "a.log")
+    assert "does not reach to the end" in words(app("cost", bound=PAID | {"budget": 4.0}, run=run))
+
+
+def test_a_broken_price_table_is_named(shop, app):
+    run = take(shop, canonical(), "a.log")
+    (shop.settings.data_dir / "prices.toml").write_text("[[price]]\ngpu = 1\n")
+    assert "prices.toml can&#x27;t be used" in words(app("cost", run=run))
+
+
+def test_all_runs_with_totals_and_a_slow_sibling(shop, app):
+    for number, pace in enumerate((1, 1, 1, 1, 60)):
+        lines = (
+            f'{{"step": {i}, "total_steps": 900, "loss": {3 - i / 100:.3f}, "step_time": {pace + number / 50}}}\n'
+            for i in range(1, 80)
+        )
+        run = take(shop, "".join(lines), f"{number}.log")
+        if number < 4:
+            shop.diagnosis(run)
+    assert "1 run is not counted yet" in words(app("cost", bound=PAID, run=run, view="all"))
+    shop.diagnosis(run)
+    test = app("cost", bound=PAID, run=run, view="all")
+    assert not test.exception
+    frame = test.dataframe[0].value
+    assert len(frame) == 5
+    assert "other runs with the same plan" in frame["waste"].iloc[0]
+    assert "By week" in words(test)
+
+
+def test_the_totals_are_those_of_every_run(shop):
+    run = take(shop, printed(timed(plan=500, seed=1), "jsonl"), "a.log")
+    shop.diagnosis(run)
+    line = shop.board.lines()[0]
+    lines = [replace(line, run=replace(line.run, id=str(number))) for number in range(2100)]
+    frame = costs.table(paid(lines, Wishes(gpus=8, gpu="H100", price=2.5), None))
+    one = shop.cost(run, Wishes(gpus=8, gpu="H100", price=2.5)).report
+    assert costs.weeks(frame)["runs"].sum() == len(lines)
+    assert frame["spent"].sum() == pytest.approx(len(lines) * one.model.money(one.elapsed))
+
+
+def test_a_run_judged_before_facts_were_kept_is_judged_again(shop):
+    run = take(shop, canonical(), "a.log")
+    shop.diagnosis(run)
+    version, kept = shop.store.diagnosis(run, shop.settings.profile)
+    shop.store.save_diagnosis(run, shop.settings.profile, version, kept | {"glance": kept["glance"] | {"facts": None}})
+    shop.board.forget(run)
+    assert shop.board.unjudged() == [run]
+    shop.diagnosis(run)
+    assert shop.board.unjudged() == []
+
+
+def test_money_of_another_currency_is_not_added():
+    def run(name: str, currency: str, price: float | None = 2.0) -> SimpleNamespace:
+        return SimpleNamespace(run=SimpleNamespace(id=name), model=SimpleNamespace(currency=currency, price=price))
+
+    mixed = [run("a", "CNY"), run("b", "USD"), run("c", "USD"), run("d", "EUR", price=None)]
+    assert all_costs.priced(mixed) == ("USD", {"a"})

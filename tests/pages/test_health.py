@@ -1,0 +1,128 @@
+"""Run health: the verdict in words, the figures, the chart, the findings with their lines, all from the URL."""
+
+import json
+import math
+from dataclasses import replace
+
+from tests.pages.helpers import canonical, take, words
+from ui import finding_cards, panels
+
+
+def spec(test):
+    (chart,) = test.get("vega_lite_chart")
+    return json.loads(chart.proto.spec)
+
+
+def panel(drawn, number=0):
+    """Return a panel of the stack; above the first stands the band of the phases."""
+    return next(view for view in drawn["vconcat"] if view["layer"][0].get("name") == f"panel{number}")
+
+
+def test_a_sick_run_says_what_and_since_when_and_what_to_do(shop, app):
+    run = take(shop, canonical(1000, spike=400), "jump.log")
+    text = words(app("health", run=run))
+    assert "Sick" in text
+    assert "since step 4,0" in text
+    assert "Do now" in text
+
+
+def test_a_healthy_run_says_so_in_one_line(shop, app):
+    run = take(shop, canonical(600), "calm.log")
+    text = words(app("health", run=run))
+    assert "Healthy" in text
+    assert "Do now" not in text
+
+
+def test_chinese_is_chinese(shop, app):
+    run = take(shop, canonical(600), "calm.log")
+    text = words(app("health", run=run, lang="zh_CN"))
+    assert "健康" in text
+    assert "Healthy" not in text
+    assert "Time left" not in text
+
+
+def test_the_figures_know_the_plan(shop, app):
+    run = take(shop, canonical(400), "a.log")
+    text = words(app("health", run=run))
+    assert "100%" in text
+    assert "4,000 of 4,000 steps" in text
+
+
+def test_the_parameters_of_the_view_make_the_chart(shop, app):
+    run = take(shop, canonical(400), "a.log")
+    test = app("health", {"smooth": 0.9, "log": True, "x0": 500, "x1": 1500}, run=run)
+    assert not test.exception
+    assert test.slider(key="smooth").value == 0.9
+    assert test.number_input(key="x0").value == 500
+    drawn = spec(test)
+    first = panel(drawn)["layer"][0]["encoding"]
+    assert first["x"]["scale"]["domain"] == [500, 1500]
+    assert first["y"]["scale"]["type"] == "log"
+
+
+def test_a_run_with_a_single_nan_shows_it(shop, app):
+    run = take(shop, canonical(300, nan=150), "nan.log")
+    buckets = shop.store.buckets(run, ["loss"], width=panels.BUCKETS)
+    assert buckets["nonfinite"].sum() == 1
+    assert not app("health", run=run).exception
+
+
+def test_a_log_without_metrics_but_with_a_reason_shows_its_end(shop, app):
+    text = "loading\nTraceback (most recent call last):\n  File <x>\ntorch.OutOfMemoryError: CUDA out of memory.\n"
+    run = take(shop, text, "oom.log")
+    shown = words(app("health", run=run))
+    assert "CUDA out of memory" in shown
+    assert "The end of the log" in shown
+    assert "&lt;x&gt;" in shown
+
+
+def test_values_of_1e308_and_negative_losses_are_drawn(shop, app):
+    lines = [f"step: {i} loss: {value}" for i, value in enumerate([1e308, -1e308, -3.0, math.inf, 2.0] * 20, 1)]
+    run = take(shop, "\n".join(lines), "wild.log")
+    assert not app("health", run=run).exception
+    assert not app("health", {"log": True}, run=run).exception
+
+
+def test_a_finding_in_the_url_is_open_with_its_lines(shop, app):
+    run = take(shop, canonical(1000, spike=400), "jump.log")
+    key = finding_cards.key_of(shop.diagnosis(run).findings[0])
+    assert 'class="rv-log"' in words(app("health", run=run, finding=key))
+    assert 'class="rv-log"' not in words(app("health", run=run))
+
+
+def test_a_deleted_run_is_explained(shop, app):
+    run = take(shop, canonical(), "a.log")
+    shop.store.delete_run(run)
+    assert run in words(app("health", run=run))
+
+
+def test_the_curves_of_a_long_log_do_not_wait_for_its_first_diagnosis(shop, app, monkeypatch):
+    run = take(shop, canonical(200_000), "long.log")
+    drawn = []
+    monkeypatch.setattr(panels, "spec", lambda *args, spec=panels.spec, **named: drawn.append(judged()) or spec(*args, **named))
+
+    def judged() -> bool:
+        return shop.store.diagnosis(run, "robust") is not None
+
+    text = words(app("health", run=run))
+    assert drawn[0] is False
+    assert drawn[-1] is True
+    assert "Being checked" not in text
+    assert any(word in text for word in ("Healthy", "Watch", "Sick"))
+
+
+def test_a_long_log_in_a_store_that_keeps_no_diagnosis_is_judged_all_the_same(shop, app):
+    run = take(shop, canonical(200_000), "long.log")
+    shop.settings = replace(shop.settings, read_only=True)
+    text = words(app("health", run=run))
+    assert "Being checked" not in text
+    assert any(word in text for word in ("Healthy", "Watch", "Sick"))
+
+
+def test_a_run_that_is_deleted_while_it_is_watched_is_explained(shop, app):
+    run = take(shop, canonical(), "a.log")
+    test = app("health", run=run)
+    shop.store.delete_run(run)
+    test.run()
+    assert not test.exception
+    assert run in words(test)

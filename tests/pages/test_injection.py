@@ -1,0 +1,29 @@
+"""The injection lab: faults in a copy of a run are found or said to be missed, and nothing is stored."""
+
+from tests.pages.helpers import canonical, take, words
+
+
+def test_without_runs_a_simulated_one_is_used(shop, app):
+    test = app("injection")
+    assert not test.exception
+    text = words(test)
+    assert "faults were found" in text
+    assert "Learning rate" in text
+    assert "Nothing is stored" in text
+    assert len(test.get("vega_lite_chart")) == 1
+    assert shop.store.runs() == []
+
+
+def test_a_run_of_ones_own_gets_every_fault_and_keeps_its_diagnosis(shop, app):
+    run = take(shop, canonical(600), "calm.log")
+    before = shop.diagnosis(run)
+    text = words(app("injection", run=run))
+    assert "could not be put in" in text
+    assert "is reported as damaged" in text
+    assert shop.diagnosis(run) == before
+    assert len(shop.store.runs()) == 1
+
+
+def test_a_run_that_is_too_short_says_so(shop, app):
+    run = take(shop, canonical(60), "short.log")
+    assert "are needed to put a fault into them" in words(app("injection", run=run))

@@ -1,0 +1,74 @@
+"""Runs beside the pinned baseline: what a list of thousands of runs is told, at once or by and by."""
+
+import pytest
+
+from server import baselines
+from tests.pages.conftest import app as app
+from tests.pages.conftest import shop as shop
+from tests.pages.helpers import take, words
+from tests.pages.test_compare import log
+
+NAMED = {"a.log": {}, "worse.log": {"shift": 1.1, "rate": "0.001"}, "alike.log": {"shift": 1.0001}, "other.log": {"batch": 8}}
+
+
+@pytest.fixture
+def runs(shop) -> dict[str, str]:
+    ids = {name: take(shop, log(**more), name) for name, more in NAMED.items()}
+    baselines.save_baseline(shop.store, "good", [ids["a.log"]])
+    return ids
+
+
+def kinds_of(shop, base) -> dict[str, str]:
+    listed = shop.store.runs()
+    names = {run.id: run.name for run in listed}
+    return {names[run]: found.kind for run, found in shop.standings.beside(listed, base).items()}
+
+
+def test_runs_are_better_worse_alike_or_not_comparable(shop, runs):
+    told = kinds_of(shop, shop.standings.baseline())
+    assert told == {"worse.log": "worse", "alike.log": "not_distinguishable", "other.log": "refused"}
+
+
+def test_many_runs_are_looked_at_in_the_background(shop, runs, monkeypatch):
+    monkeypatch.setattr("server.beside.AT_ONCE", 1)
+    base = shop.standings.baseline()
+    kinds_of(shop, base)
+    shop.standings.wait()
+    assert len(kinds_of(shop, base)) == 3
+
+
+def test_a_run_is_looked_at_once_a_version(shop, runs, monkeypatch):
+    base = shop.standings.baseline("good")
+    before = kinds_of(shop, base)
+    monkeypatch.setattr(shop.standings, "_look", lambda *_: pytest.fail("looked at again"))
+    assert kinds_of(shop, base) == before
+
+
+def test_another_baseline_of_the_same_name_is_another(shop, runs):
+    kinds_of(shop, shop.standings.baseline())
+    baselines.save_baseline(shop.store, "good", [runs["worse.log"]])
+    assert kinds_of(shop, shop.standings.baseline())["a.log"] == "better"
+
+
+def test_without_a_baseline_there_is_nothing_to_tell(shop):
+    assert shop.standings.baseline() is None
+
+
+def test_the_overview_and_run_health_tell_it(shop, runs, app):
+    overview = app("overview")
+    assert not overview.exception
+    table = overview.dataframe[0].value
+    assert table.set_index("name")["beside"].to_dict() == {
+        "a.log": "the baseline",
+        "worse.log": "▲ worse, 10 %",
+        "alike.log": "≈ not distinguishable",
+        "other.log": "⊘ not comparable",
+    }
+    health = app("health", run=runs["worse.log"])
+    assert not health.exception
+    assert "Worse than the baseline “good” by 10" in words(health)
+    assert "dashed grey line" in words(health)
+    refused = words(app("health", run=runs["other.log"]))
+    assert "is stale: it was made with another " in refused
+    assert "dashed grey line" not in refused
+    assert "the baseline" not in words(app("health", run=runs["a.log"]))

@@ -1,0 +1,134 @@
+"""Long runs in the store are diagnosed from their new rows, with what the whole of them would give; silent ones hang."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from analysis.diagnose import diagnose
+from server import live as growing
+from server.live import Growing, segments_of
+from server.service import Service
+from server.settings import Settings
+from server.thresholds import save
+from storage.reader import LogReader
+from tests.pages.helpers import canonical
+from tests.serving import wait_for
+from tests.storage.desk import line, lines
+
+ROWS, PIECE = 24_000, 3000
+
+
+def text(first: int, last: int, nan: int | None = None) -> str:
+    found = []
+    for step in range(first, last + 1):
+        loss = "nan" if step == nan else f"{2 + 6 * (step + 20) ** -0.4 * 3 + 0.02 * ((step * 7919) % 13 - 6) / 6:.4f}"
+        found.append(f"step {step}/40000 loss {loss} lr 0.0003 step_time 0.41\n")
+    return "".join(found)
+
+
+@pytest.fixture
+def service(tmp_path):
+    service = Service.open(Settings(data_dir=tmp_path / "data"))
+    yield service
+    service.close()
+
+
+def test_a_long_run_is_read_once_and_then_only_its_new_rows(service, monkeypatch):
+    reader, run, read = LogReader("a.log"), service.store.create_run("a.log"), []
+    frame = service.store.frame
+
+    def counted(*args, **named):
+        rows = frame(*args, **named)
+        read.append(rows.num_rows)
+        return rows
+
+    monkeypatch.setattr(service.store, "frame", counted)
+    for first in range(1, ROWS, PIECE):
+        part = text(first, first + PIECE - 1, nan=23_500)
+        with service.store.writer(run) as writer:
+            for batch in reader.feed(part.encode()):
+                writer.append(batch)
+            writer.commit(report=reader.report())
+        read.clear()
+        now = service.diagnosis(run)
+    assert sum(read) <= PIECE + 2
+    whole = diagnose(segments_of(service.store, run))
+    assert [(f.kind, f.first_step) for f in now.findings] == [(f.kind, f.first_step) for f in whole.findings]
+    assert ("non_finite", 23_500) in {(f.kind, f.first_step) for f in now.findings}
+    assert now.verdict == whole.verdict
+
+
+def test_a_long_run_that_gives_nothing_more_is_judged_in_one_go(service, monkeypatch):
+    reader, run = LogReader("a.log"), service.store.create_run("a.log")
+    for first, last in ((1, 21_000), (21_001, 22_000)):
+        with service.store.writer(run) as writer:
+            for batch in reader.feed(text(first, last).encode()):
+                writer.append(batch)
+            writer.commit(report=reader.report())
+        service.diagnosis(run)
+    assert 0 < service.growing.settles(run, "robust") <= growing.SETTLE_SECONDS
+    monkeypatch.setattr(growing, "SETTLE_SECONDS", 0.0)
+    settled = service.diagnosis(run)
+    assert service.growing.settles(run, "robust") is None
+    assert settled == diagnose(segments_of(service.store, run))
+    assert service.diagnosis(run) == settled
+
+
+def test_a_long_run_that_is_read_anew_is_not_taken_for_the_one_before(service, monkeypatch):
+    monkeypatch.setattr(growing, "CHUNK_ROWS", 5000)
+    run = service.ingest_upload("a.log", [text(1, 21_000).encode()]).run_id
+    judge = Growing(service.store).judge
+    assert judge(run, "robust", {}).diagnosis.findings == judge(run, "robust", {}).diagnosis.findings
+    reader = LogReader("a.log")
+    with service.store.writer(run, replace=True) as writer:
+        for batch in reader.feed(("other\n" * 5 + text(1, 22_000, nan=700)).encode()):
+            writer.append(batch)
+        writer.commit(report=reader.report())
+    assert "non_finite" in {f.kind for f in service.growing.judge(run, "robust", {}).diagnosis.findings}
+
+
+@pytest.fixture
+def watching(tmp_path):
+    (tmp_path / "logs").mkdir()
+    settings = Settings(data_dir=tmp_path / "data", watch=(tmp_path / "logs",), watch_seconds=0.05, diagnose_seconds=0.1)
+    service = Service.open(settings)
+    for project in ("", "logs"):
+        save(service.store, project, "robust", {"hang": {"least_seconds": 1.0, "usual_times": 3.0}})
+    service.start()
+    yield service
+    service.close()
+
+
+def grow(log: Path, service: Service, until: int = 60) -> None:
+    """Let a log grow until the server has seen it grow."""
+    for step in range(1, until, 3):  # rows arrive about sixteen times a second
+        with log.open("a") as file:
+            file.write(lines(step, step + 2))
+        time.sleep(0.06)
+    wait_for(service.store.runs)
+
+
+def test_a_followed_run_that_falls_silent_is_told_to_hang_and_no_longer_when_it_goes_on(watching, tmp_path):
+    told, log = threading.Event(), tmp_path / "logs" / "train.log"
+    watching.monitor.on_findings.append(lambda run, now, new: told.set() if "hang" in {f.kind for f in new} else None)
+    grow(log, watching)
+    run = watching.store.runs()[0].id
+    assert not told.is_set()
+    assert told.wait(20)
+    silent = watching.diagnosis(run)
+    assert (silent.verdict, silent.findings[0].kind, silent.findings[0].last_step) == ("sick", "hang", None)
+    with log.open("a") as file:
+        file.write(line(61))
+    wait_for(lambda: "hang" not in {f.kind for f in watching.diagnosis(run).findings if f.last_step is None})
+
+
+def test_an_upload_and_a_log_that_was_read_once_never_hang(watching, tmp_path):
+    (tmp_path / "logs" / "old.log").write_text(lines(1, 60))
+    upload = watching.ingest_upload("a.log", [canonical(200).encode()]).run_id
+    wait_for(lambda: len(watching.store.runs()) == 2)
+    time.sleep(2.5)
+    assert watching.arrivals.silent(upload) is None
+    for run in watching.store.runs():
+        assert "hang" not in {finding.kind for finding in watching.diagnosis(run.id).findings}

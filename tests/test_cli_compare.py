@@ -1,0 +1,143 @@
+"""`cli.py compare`: files and runs side by side, the keys of its JSON, the real sweep."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli import cli
+from tests.pages.helpers import canonical
+
+SHARED = Path(os.environ.get("RUNVITALS_SHARED_LOGS", Path(__file__).parents[2] / "shared" / "logs"))
+real = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared logs are not here")
+
+
+def asked(*words: object, code: int = 0) -> str:
+    done = CliRunner().invoke(cli, ["compare", *map(str, words)])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def answer(*words: object) -> dict:
+    return json.loads(asked(*words, "--json"))
+
+
+@pytest.fixture
+def two(tmp_path) -> list[Path]:
+    """Two logs of 300 rows, the second with ten times the learning rate in its header."""
+    paths = []
+    for name, rate in (("a.log", "0.0005"), ("b.log", "0.005")):
+        header = f"Namespace(learning_rate={rate}, batch_size=32, max_seq_len=512, seed=42)\n"
+        path = tmp_path / name
+        path.write_text(header + canonical(), encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def test_the_json_has_what_was_promised(two):
+    told = answer(*two)
+    assert {"differs", "comparable", "reasons", "metrics", "verdict"} <= set(told)
+    assert [row["key"] for row in told["differs"]] == ["lr"]
+    assert told["comparable"] is True
+    assert told["verdict"]["kind"] == "not_distinguishable"
+    assert len(told["metrics"]) == 2
+
+
+def test_it_says_the_same_in_words(two):
+    words = asked(*two)
+    assert words.splitlines()[0].startswith("a and b are not distinguishable") or "not distinguishable" in words.splitlines()[0]
+    assert "Learning rate is what differs" in words
+
+
+def test_runs_of_the_store_and_files_compare(two, tmp_path):
+    data = tmp_path / "data"
+    done = CliRunner().invoke(cli, ["ingest", str(two[0]), "--data-dir", str(data)])
+    assert done.exit_code == 0
+    told = answer("a.log", two[1], "--data-dir", data, "--base", "a.log")
+    assert [run["name"] for run in told["runs"]] == ["a", "b"]
+
+
+def test_the_same_file_twice_is_one_run(two):
+    told = answer(two[0], two[0])
+    assert told["verdict"]["kind"] == "unknown"
+    assert len(told["runs"]) == 1
+    assert "more than once" in told["notes"][0]
+
+
+def test_one_run_alone_is_a_sentence(two):
+    assert "nothing to be compared with" in asked(two[0])
+
+
+def test_an_unknown_run_is_a_sentence(tmp_path):
+    assert "No run is called" in asked("nobody", "else", "--data-dir", tmp_path / "data", code=4)
+
+
+def test_a_file_without_a_step_is_refused(tmp_path, two):
+    empty = tmp_path / "empty.log"
+    empty.write_bytes(b"")
+    done = CliRunner().invoke(cli, ["compare", str(two[0]), str(empty), "--json"])
+    assert done.exit_code == 3
+    assert json.loads(done.stdout)["error"] == "empty"
+
+
+def test_price_and_gpus_give_money(two):
+    told = answer(*two, "--gpus", 4, "--price", 2)
+    assert "money" in told["axes"]
+    figures = next(iter(told["metrics"].values()))
+    assert figures["money"] == pytest.approx(figures["hours"] * 8)
+
+
+def log(number: str) -> Path:
+    return next(SHARED.glob(f"{number}-*"))
+
+
+@real
+@pytest.mark.logs
+def test_the_real_sweep():
+    numbers = ["305", "306", "307", "308", "309", "310", "311", "312", "313", "325", "302", "303", "304", "007"]
+    told = answer(*map(log, numbers))
+    name = {run["run"]: run["name"] for run in told["runs"]}
+    assert sorted(sorted(name[run] for run in group) for group in told["groups"] if len(group) > 1) == [
+        ["007", "305", "310", "313"]
+    ]
+    varied = {name[pair["run"]]: pair["varied"] for pair in told["pairs"]}
+    assert varied == dict.fromkeys(["306", "307", "308", "309", "311"], ["Learning rate"]) | dict.fromkeys(
+        ["302", "303", "304", "325"], ["Parameters"]
+    ) | {"312": ["Steps an epoch"]} | dict.fromkeys(["310", "313", "007"], [])
+    states = {(name[state["run"]], state["code"]): state["text"] for state in told["states"]}
+    assert "Learning rate 0.05" in states["307", "diverged"]
+    assert "Learning rate 0.005" in states["306", "slow_fall"]
+    assert "67×" in states["325", "slow_step"]
+    kinds = {name[pair["run"]]: pair["kind"] for pair in told["pairs"]}
+    assert kinds["310"] == kinds["313"] == "not_distinguishable"
+    assert kinds["306"] == kinds["307"] == "worse"
+
+
+@real
+@pytest.mark.logs
+def test_steps_of_different_batches_are_refused_and_samples_offered():
+    told = answer(log("305"), log("312"), "--x", "step")
+    assert told["comparable"] is False
+    assert told["verdict"]["kind"] == "refused"
+    assert "39695" in told["verdict"]["text"]
+    assert answer(log("305"), log("312"))["axis"] == "epochs"
+
+
+@real
+@pytest.mark.logs
+@pytest.mark.parametrize("pair", [("305", "310"), ("305", "313"), ("310", "313")])
+def test_repeats_of_the_real_sweep_are_not_distinguishable(pair):
+    assert answer(*map(log, pair))["verdict"]["kind"] == "not_distinguishable"
+
+
+@real
+@pytest.mark.logs
+def test_the_same_job_with_and_without_deepspeed():
+    told = answer(log("015"), log("016"))
+    assert [row["title"] for row in told["differs"] if row["variable"]] == ["DeepSpeed"]
+    assert told["states"][0]["code"] == "diverged"
+    assert told["states"][0]["run"] == told["runs"][0]["run"]
+    assert "first differ at Step 3" in told["pairs"][0]["parting"]
+    assert told["verdict"]["better"] == told["runs"][1]["run"]

@@ -1,0 +1,106 @@
+"""`cli.py cost`: keys that scripts rely on (docs/cli.md), bad input, and the real logs where they are."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.simulate_text import printed
+from analysis.simulate_time import timed
+from cli import cli
+
+LOGS = Path(os.environ.get("RUNVITALS_SHARED_LOGS", Path(__file__).parents[2] / "shared" / "logs"))
+KEYS = {"epoch_time_meaning", "elapsed_s", "remaining_s", "total_s", "cost", "waste", "goodput"}
+H100 = ("--gpus", 8, "--gpu", "H100", "--price", 2.5)
+
+
+def run(*arguments: object) -> tuple[int, dict]:
+    result = CliRunner().invoke(cli, ["cost", *map(str, arguments), "--json"])
+    return result.exit_code, json.loads(result.stdout)
+
+
+def log(folder: Path, text: str) -> Path:
+    (folder / "run.log").write_text(text)
+    return folder / "run.log"
+
+
+def test_the_keys_and_the_sums(tmp_path: Path) -> None:
+    whole = timed(plan=3000, seed=3, habit="checkpoints", fault="hang")
+    now = whole.until(0.5)
+    code, told = run(log(tmp_path, printed(now, "megatron")), *H100)
+    assert code == 0
+    assert told.keys() >= KEYS
+    left = whole.seconds - now.seconds
+    assert told["remaining_s"]["p50"] == pytest.approx(left, rel=0.06)
+    assert told["remaining_s"]["p10"] < told["remaining_s"]["p50"] < told["remaining_s"]["p90"]
+    assert told["total_s"] == pytest.approx(told["elapsed_s"] + told["remaining_s"]["p50"])
+    assert told["cost"]["spent"] == pytest.approx(20 * told["elapsed_s"] / 3600)
+    lost = sum(item["seconds"] for item in told["waste"])
+    assert lost + told["goodput"] * told["elapsed_s"] == pytest.approx(told["elapsed_s"], rel=1e-3)
+    assert told["waste"][0]["part"] == "hangs"
+    assert told["ends"]["p50"].startswith("2024-05-")
+
+
+def test_the_canonical_line_alone_gives_a_first_estimate(tmp_path: Path) -> None:
+    line = "Epoch:[1/2](1/1000), loss: 8.7523, logits_loss: 8.7501, aux_loss: 0.0022, lr: 0.00050000, epoch_time: 45.2min\n"
+    _, told = run(log(tmp_path, line), *H100)
+    assert told["epoch_time_meaning"] is None
+    assert told["remaining_s"]["p50"] == pytest.approx(2 * 45.2 * 60, rel=0.01)
+    _, chosen = run(log(tmp_path, line), *H100, "--epoch-time", "total")
+    assert chosen["epoch_time_meaning"] == "total"
+
+
+def test_no_time_no_price_no_gpus(tmp_path: Path) -> None:
+    text = "".join(f"step: {i}, loss: {3 - i / 100:.4f}\n" for i in range(1, 50))
+    code, told = run(log(tmp_path, text))
+    assert code == 0
+    assert (told["elapsed_s"], told["total_s"], told["goodput"], told["cost"]["spent"]) == (None, None, None, None)
+    assert "add the step time" in told["remaining_unknown"]
+    assert len(told["missing"]) == 2
+    out = CliRunner().invoke(cli, ["cost", str(tmp_path / "run.log")])
+    assert out.exit_code == 0
+    assert "does not tell the time" in out.output
+
+
+@pytest.mark.parametrize("wish", [("--price", -1), ("--gpus", -2), ("--idle", 1)])
+def test_a_wish_that_can_not_be_is_refused_in_a_sentence(tmp_path: Path, wish: tuple[str, int]) -> None:
+    code, told = run(log(tmp_path, printed(timed(plan=300), "jsonl")), *wish)
+    assert code == 4
+    assert "can't be" in told["message"]
+
+
+def test_a_run_of_the_store_and_an_unknown_one(tmp_path: Path) -> None:
+    path = log(tmp_path, printed(timed(plan=1500), "jsonl"))
+    store = ("--data-dir", tmp_path / "data")
+    CliRunner().invoke(cli, ["ingest", str(path), "--data-dir", str(tmp_path / "data")])
+    code, told = run("run.log", *H100, *store)
+    assert code == 0
+    assert told["remaining_s"]["p90"] == 0
+    assert run("nobody", *store)[0] == 4
+
+
+def real(name: str) -> Path:
+    found = sorted(LOGS.glob(f"{name}-*"))
+    if not found:
+        pytest.skip("no real logs here")
+    return found[0]
+
+
+@pytest.mark.logs
+@pytest.mark.parametrize("name", ["007", *map(str, range(300, 314)), "325"])
+def test_the_epoch_time_of_real_logs_is_what_is_left(name: str) -> None:
+    _, told = run(real(name), *H100)
+    assert told["epoch_time_meaning"] == "remaining"
+
+
+@pytest.mark.logs
+def test_real_logs_that_print_both_agree_with_their_own_end() -> None:
+    _, told = run(real("050"), *H100)
+    assert told["elapsed_s"] == 6 * 3600 + 37 * 60 + 47
+    assert told["remaining_s"]["p50"] == 0
+    _, told = run(real("055"), *H100)
+    assert told["remaining_s"]["p50"] == pytest.approx((2 * 24 + 12) * 3600 + 56 * 60 + 35, rel=0.02)
+    _, told = run(real("145"), *H100)
+    assert told["elapsed_s"] == 3600 + 2 * 60 + 17

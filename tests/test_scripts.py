@@ -1,0 +1,66 @@
+"""The two commands of the README: they serve, they are safe to run again, and they say what is missing."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.serving import ROOT, wait_for
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not (ROOT / ".venv" / "installed-requirements.txt").is_file(), reason="set up by other means than scripts/")
+def test_run_prints_its_address_and_serves_there(tmp_path):
+    port = free_port()
+    known = os.environ | {"RUNVITALS_DATA_DIR": str(tmp_path / "data")}
+    with (tmp_path / "said").open("wb") as said:
+        command = [str(ROOT / "scripts" / "run"), "--port", str(port), "--server.headless", "true"]
+        server = subprocess.Popen(command, cwd=tmp_path, env=known, stdout=said, stderr=said)
+        try:
+            wait_for(lambda: answers(f"http://127.0.0.1:{port}/healthz"), 120)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
+    printed = (tmp_path / "said").read_text()
+    assert f"http://localhost:{port}" in printed
+    assert "Installing" not in printed  # what stands there already is not installed again
+
+
+@pytest.mark.parametrize("script", ["run", "test"])
+def test_without_python_a_sentence_says_what_to_install(tmp_path, script):
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("dirname", "cat", "rm", "cksum", "id", "nproc"):
+        (tools / name).symlink_to(shutil.which(name))
+    known = {"PATH": str(tools)}
+    done = subprocess.run(["/bin/sh", f"scripts/{script}"], cwd=tmp_path, env=known, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert "apt-get install python3" in done.stderr
+
+
+def test_the_check_is_the_test_command_and_versions_are_exact():
+    assert '/scripts/test"' in (ROOT / ".ci" / "run").read_text()
+    for file in ("requirements.txt", "requirements-dev.txt"):
+        lines = [line.split("#")[0].strip() for line in Path(ROOT / file).read_text().splitlines()]
+        assert all(re.fullmatch(r"[A-Za-z0-9_.\[\],-]+==[0-9][0-9a-z.]*(\s*;.*)?", line) for line in lines if line), file
