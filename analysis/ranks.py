@@ -52,10 +52,10 @@ def _ranks(segment: Segment) -> Ranks | None:
         return None
     frame = frame[["line", "step", "rank", column]].dropna(subset=["line", "step", "rank"])
     numbers = np.unique(frame["rank"].to_numpy())
+    if len(numbers) < 2:
+        return None
     numbers = numbers[:: -(-len(numbers) // MOST_RANKS)]
     frame = frame[frame["rank"].isin(numbers)].drop_duplicates(["step", "rank"])
-    if len(numbers) < 2 or not len(frame):
-        return None
     rows, steps = pd.factorize(frame["step"])
     ranked = np.searchsorted(numbers, frame["rank"].to_numpy())
     losses = np.full((len(steps), len(numbers)), np.nan)

@@ -51,6 +51,12 @@ def test_a_step_that_a_rank_left_out_is_left_out() -> None:
     assert len(found.losses) == 19
 
 
+def test_ranks_that_never_name_their_step_are_no_ranks() -> None:
+    segment = table(own(20))
+    assert ranks(replace(segment, ranks=segment.ranks.assign(step=float("nan")))) is None
+    assert ranks(replace(segment, ranks=segment.ranks.iloc[:0])) is None
+
+
 def test_without_ranks_it_is_not_assessable() -> None:
     plain = Segment(0, pd.DataFrame({"line": [1], "step": [1], "loss": [2.0]}))
     assert {item.rule: item.missing for item in blind_spots(plain)}["rank_duplicate"] == ("rank",)
