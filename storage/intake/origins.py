@@ -100,9 +100,15 @@ class Origins:
             self._lead(run, fed.source.job)
 
     def reload(self, log: Log) -> None:
-        """Take what the store says of a log for what was read of it."""
-        if log.run is not None:
-            log.sources = self._sources[log.run] = [s for s in self._store.sources(log.run) if s.run == log.run]
+        """Take what the store says of a log for what was read of it; a run that the store does not have was never read."""
+        run = log.run
+        if run is None:
+            return
+        log.sources = [source for source in self._store.sources(run) if source.run == run]
+        if log.sources:
+            self._sources[run] = log.sources
+        else:
+            self._forget(run)
 
     def remember(self, source: Source) -> None:
         """Know how far a source was read."""
@@ -114,6 +120,16 @@ class Origins:
         runs = self._runs_of_claim.setdefault(source.claim, [])
         if source.run not in runs:
             runs.append(source.run)
+
+    def _forget(self, run: str) -> None:
+        self._sources.pop(run, None)
+        self._owner.pop(run, None)
+        self._leads.discard(run)
+        self._run_of_base = {base: other for base, other in self._run_of_base.items() if other != run}
+        self._run_of_inode = {inode: other for inode, other in self._run_of_inode.items() if other != run}
+        for runs in self._runs_of_claim.values():
+            if run in runs:
+                runs.remove(run)
 
     def _lead(self, run: str, instead_of: str) -> None:
         if self._has_rows(instead_of):

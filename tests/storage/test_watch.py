@@ -349,6 +349,22 @@ def test_a_deleted_run_does_not_come_back_and_goes_on_when_it_is_restored(desk):
     assert desk.steps() == up_to(13)
 
 
+def test_the_log_of_a_run_that_was_purged_begins_anew_and_other_logs_are_met(desk):
+    desk.write(lines(1, 10))
+    desk.poll()
+    purged = desk.run().id
+    desk.store.delete_run(purged)
+    desk.store.purge(deleted_days=0)
+    desk.write(lines(11, 1000))  # more than is read together with others
+    desk.poll(2)
+    desk.write(lines(1, 5), "other.log")
+    desk.poll(2)
+    desk.write(line(1001))
+    desk.poll(2)
+    assert {run.name: run.rows for run in desk.store.runs()} == {"train.log": 1001, "other.log": 5}
+    assert purged not in {source.run for source in desk.store.sources()}
+
+
 def test_a_log_that_was_uploaded_is_known_and_goes_on(desk, tmp_path):
     from storage.intake.ingest import ingest_file
 
