@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from storage.reading.plans import LOSS_ROLES, Plan
+from storage.reading.fields import Plan
+from storage.reading.plans import LOSS_ROLES
 
 REPEATS, REPEATS_WEAK = 3, 10  # lines under the same names before they are believed; of a declared weak form …
 REPEATS_DOCUMENT = 6  # … and in a document, which shows examples

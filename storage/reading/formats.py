@@ -42,7 +42,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.reading.decode import content
-from storage.reading.plans import Form
+from storage.reading.fields import Form
 
 FOLDER = Path(__file__).parents[2] / "formats"
 NUMBER = r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"

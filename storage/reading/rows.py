@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.reading import columns
-from storage.reading.plans import LOSS_ROLES, Plan
+from storage.reading.fields import Plan
+from storage.reading.plans import LOSS_ROLES
 from storage.reading.segments import Placer, Rows
 from storage.reading.template import timestamps
 from storage.types import ROW_SCHEMA, Column, Event

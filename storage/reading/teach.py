@@ -15,8 +15,8 @@ from typing import Any
 
 from messages import N_, Text
 from storage.reading import contract, formats, plans, tokens
+from storage.reading.fields import Plan
 from storage.reading.formats import BadFormat, LogFormat
-from storage.reading.plans import Plan
 from storage.reading.template import ALPHABETS
 
 MAX_PATTERN = 2000  # characters

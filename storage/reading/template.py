@@ -19,7 +19,7 @@ import pyarrow.csv
 
 from storage.reading.aligned import Layout
 from storage.reading.decode import content
-from storage.reading.plans import Field, Plan
+from storage.reading.fields import Field, Plan
 from storage.reading.tokens import Token, plain, tokens
 
 DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from storage.reader import LogReader
 from storage.reading import layouts
 from storage.reading.aligned import Layout
+from storage.reading.fields import Plan
 from storage.reading.layouts import Layouts
-from storage.reading.plans import Plan, undeclared
+from storage.reading.plans import undeclared
 from storage.reading.template import Template
 from storage.reading.tokens import tokens
 

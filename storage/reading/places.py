@@ -1,0 +1,127 @@
+"""Where a line stands in a run: its step, epoch and rank, what is planned of them, and the clocks of a progress bar."""
+
+import re
+
+from storage.reading import columns, tokens
+from storage.reading.fields import Builder
+
+_FRACTION = re.compile(r"\s*(?:/|\bof\b)\s*$")
+_RANK = re.compile(r" *[0-9]{1,4}: ")  # srun --label
+_BAR = re.compile(  # a progress bar: percent, steps, clocks and pace
+    r"(?P<percent>\d+)%\|[^|]*\|\s*(?P<step>\d[\d,.]*)(?:[kKM]?)/(?P<total>\d[\d,.]*)(?:[kKM]?) *\["
+    r"(?:(?P<elapsed_seconds>[\d:]+)<(?P<remaining_seconds>[\d:]+), *(?P<pace>[\d.]+)(?P<unit>s/it|it/s))?"
+)
+_BATCH = re.compile(r"(?i:\b(?:mini[-_ ]?)?batch(?:_?idx)?|批次)[ :#=\[(]*$")  # the step of an epoch
+_STEP_NAMES, _ITER_NAMES = ("global_step", "step", "current_step"), ("iter", "iteration", "micro_step", "batch_idx", "it")
+_EVAL_POSITION = re.compile(r"^(?:validat(?:e|ion)|valid|val|eval(?:uation)?|test)[ _]+(?=(?:step|iter|epoch))", re.IGNORECASE)
+_BRACKETS = re.compile(r"[\[(] *[0-9]+ */ *[0-9]+ *[\])]")
+_LOGGER = re.compile(
+    r"(?:\.py:[0-9]+\]|\b(?:INFO|DEBUG|NOTICE)\b[\]:|\s-]*|[0-9]{2}:[0-9]{2}:[0-9]{2}[^A-Za-z\[]{0,8})\s*$"
+)  # what a logger prints, at its end
+
+
+def names(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...]) -> None:
+    """Find what is sure: the step by its own name beside an iteration, the rank that srun prints, a progress bar."""
+    keys = {columns.squash(pair.name): pair for pair in pairs if pair.name}
+    step = next((keys[name] for name in _STEP_NAMES if name in keys), None)
+    bar = _BAR.search(line)
+    if step and (bar or any(name in keys for name in (*_ITER_NAMES, "training_iteration"))):
+        builder.position(step.token, "step", step.name or "")
+    if bar:
+        _of_bar(builder, line, found, bar)
+    if found and _RANK.match(line) and pairs[0].name is None and {"step", "iteration", "iter", "epoch"} & set(keys):
+        builder.position(0, "rank")
+
+
+def _of_bar(builder: Builder, line: str, found: list[tokens.Token], bar: re.Match[str]) -> None:
+    """Take the numbers of a progress bar; its steps only where no other name says the step."""
+    at = {token.start: index for index, token in enumerate(found)}
+    places = {name: at[bar.start(name)] for name in bar.groupdict() if bar[name] is not None and bar.start(name) in at}
+    builder.used |= set(places.values())
+    if "step" in places and "total" in places and "step_printed" not in builder.taken:
+        builder.position(places["step"], "step", "", tokens.unit_after(line, found[places["step"]]))
+        builder.bar_total = places["total"]
+    builder.bar = places | ({"unit": -(bar["unit"] == "s/it")} if "pace" in places else {})
+
+
+def clocks(builder: Builder) -> None:
+    """Take clocks and pace of a progress bar, where no name says them."""
+    names = {"elapsed_seconds": "elapsed_seconds", "remaining_seconds": "remaining_seconds"}
+    names["pace"] = "step_time_seconds" if builder.bar.get("unit") else "steps_per_second"
+    for part, name in names.items():
+        if part in builder.bar and name not in builder.taken:
+            builder.metric(builder.bar[part], name, "", name=name)
+
+
+def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...]) -> None:
+    """Find step, epoch and their totals: `Epoch 1/2`, `step 10 of 100`, `Train: [0/50][3/60]`, `Epoch:[1/2](3/100)`."""
+    names_epoch = any(pair.name and columns.resolve(pair.name).position == "epoch" for pair in pairs)
+    for pair in (pair for pair in pairs if found[pair.token].kind != "stamp" and pair.token not in builder.used):
+        meaning = columns.resolve(_EVAL_POSITION.sub("", pair.name)) if pair.name else None
+        after = pair.token + 1
+        total = (
+            after < len(found)
+            and found[after].kind != "stamp"
+            and bool(_FRACTION.fullmatch(line[found[pair.token].end : found[after].start].removeprefix(pair.unit)))
+        )
+        if pair.token in builder.fields:
+            pass
+        elif meaning and meaning.position in ("step", "epoch"):
+            builder.position(pair.token, meaning.position, pair.name or "", pair.unit)
+        elif (
+            pair.name is None
+            and total
+            and not names_epoch
+            and _bracketed(line, found, pair.token)
+            and "step_printed" not in builder.taken
+        ):
+            builder.position(pair.token, "step" if "epoch" in builder.taken else "epoch")
+        elif meaning and total and pair.name and pair.name.lower().startswith("train") and "epoch" not in builder.taken:
+            builder.position(pair.token, "epoch")
+        elif meaning and meaning.position == "rank":
+            builder.position(pair.token, "rank")
+        if total and pair.token in builder.fields:
+            _total(builder, after, builder.fields[pair.token].column, tokens.unit_after(line, found[after]))
+    _batch_of_epoch(builder, line, found)
+    _lone_step(builder, line, found)
+    if builder.bar_total is not None:
+        _total(builder, builder.bar_total, "step_printed", tokens.unit_after(line, found[builder.bar_total]))
+
+
+def _batch_of_epoch(builder: Builder, line: str, found: list[tokens.Token]) -> None:
+    """Take the batch as the step where a line says `Epoch 1, Batch 200` and no step."""
+    if "step_printed" in builder.taken or "epoch" not in builder.taken:
+        return
+    for index, token in enumerate(found):
+        if token.kind in ("number", "groups", "value") and _BATCH.search(line[: token.start][-20:]):
+            builder.position(index, "step")
+            after = index + 1
+            if after < len(found) and _FRACTION.fullmatch(line[token.end : found[after].start]):
+                _total(builder, after, "step_printed", "")
+            return
+
+
+def _lone_step(builder: Builder, line: str, found: list[tokens.Token]) -> None:
+    """Take `[100/5000]` before all names, or `[100]` behind a logger's prefix, as the step of a line that names none."""
+    first = next((index for index, token in enumerate(found) if token.kind != "stamp" and line[token.start - 1] == "["), None)
+    if first is None or first in builder.fields or {"step_printed", "epoch"} & builder.taken:
+        return
+    head, after = line[: found[first].start - 1], first + 1
+    total = after < len(found) and bool(_FRACTION.fullmatch(line[found[first].end : found[after].start]))
+    if re.match(r"\][\s:]", line[found[first + total].end :]) and (_LOGGER.search(head) or total and not head.strip()):
+        builder.position(first, "step")
+        if total:
+            _total(builder, after, "step_printed", "")
+
+
+def _bracketed(line: str, found: list[tokens.Token], token: int) -> bool:
+    before = line[found[token - 1].end if token else 0 : found[token].start].rstrip(" ")
+    if token == 0 or re.fullmatch(r"\s*[\])]\s*[\[(]", before) is None:
+        return False
+    return found[token - 1].kind != "stamp" or len(_BRACKETS.findall(line)) > 1
+
+
+def _total(builder: Builder, token: int, column: str, unit: str) -> None:
+    name = {"epoch": "epochs", "step_printed": "steps_per_epoch" if "epoch" in builder.taken else "total_steps"}.get(column)
+    if name and name not in builder.taken:
+        builder.metric(token, name, unit, name=name)
