@@ -13,6 +13,7 @@ import pandas as pd
 
 from analysis.compare.conditions import kinds
 from analysis.compare.subject import EPOCH, LINE, METRICS, STEP, WIDTH, Subject, subject
+from analysis.losses import LOSSES
 from storage.reading import formats
 from storage.store import Store
 from storage.types import Run
@@ -78,6 +79,7 @@ def subject_of(store: Store, run_id: str) -> Subject:
 def _subject(store: Store, run: Run, given: Mapping[str, Any], growing: bool) -> Subject:
     report = store.report(run.id)
     unit, buckets = _buckets(store, run, numbered=is_numbered(store, run))
+    buckets = _kinds_apart(store, run, unit, buckets) if report.eval_records else buckets
     return subject(
         run.id,
         run.name,
@@ -115,6 +117,21 @@ def _buckets(store: Store, run: Run, *, numbered: bool) -> tuple[str, pd.DataFra
     if buckets["x"].nunique() >= LEAST_EPOCHS:
         return EPOCH, buckets
     return LINE, store.buckets(run.id, METRICS, x=LINE, width=WIDTH)
+
+
+def _kinds_apart(store: Store, run: Run, unit: str, buckets: pd.DataFrame) -> pd.DataFrame:
+    """Return the buckets with the losses that evaluation rows print under the name of the training loss told apart."""
+    names = [name for name in LOSSES[:2] if (buckets["metric"] == name).any()]
+    found = {kind: store.buckets(run.id, names, x=unit, width=WIDTH, kind=kind) for kind in ("train", "eval")}
+    both = set(found["eval"]["metric"])
+    if not both:
+        return buckets
+    train = found["train"][found["train"]["metric"].isin(both)]
+    parts = [buckets[~buckets["metric"].isin(both)], train]
+    if not (buckets["metric"] == "eval_loss").any():
+        first = next(name for name in names if name in both)
+        parts.append(found["eval"][found["eval"]["metric"] == first].assign(metric="eval_loss"))
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
 
 def _clock(store: Store, run: Run, buckets: pd.DataFrame) -> tuple[np.ndarray, np.ndarray] | None:

@@ -419,6 +419,7 @@ class Store:
         last: float | datetime | None = None,
         width: int = 1000,
         segment: int | None = None,
+        kind: str | None = None,
     ) -> pd.DataFrame:
         """Return at most `width` buckets a metric and segment between `first` and `last` (inclusive, in units of x).
 
@@ -427,7 +428,8 @@ class Store:
         all values, `nonfinite` of them NaN or infinite, and the `step` and `line` of min and max. Long ranges come from
         aggregates, so a bucket may reach a little beyond the range, and no value in it is ever left out.
         `x`: step, line, epoch, timestamp (UTC), elapsed_seconds, or any metric (tokens_seen); rows without it are not in
-        the chart, nor are those of kind `summary`. A metric or an x that the run has not gives no rows.
+        the chart, nor are those of kind `summary`; `kind`: rows of that kind alone. A metric or an x that the run has not
+        gives no rows.
         """
         with self._reading() as cursor:
             run = self._head(cursor, run_id)
@@ -435,7 +437,7 @@ class Store:
             if axis is None or not wanted:
                 return pd.DataFrame(columns=list(series.BUCKET_COLUMNS))
             low, high = (_milliseconds(limit) if isinstance(limit, datetime) else limit for limit in (first, last))
-            chart = series.Chart(cursor, run, axis, segment=segment, first=low, last=high)
+            chart = series.Chart(cursor, run, axis, segment=segment, kind=kind, first=low, last=high)
             return _timed(chart.buckets(wanted, max(1, width)), x)
 
     def buckets_many(self, ids: Iterable[str], metric: str, *, x: str = "step", width: int = 1000) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from analysis.compare.align import TITLES
 from analysis.compare.comparison import Comparison
 from analysis.compare.conditions import GROUP_TITLES, SIX_TITLES
 from analysis.compare.config_diff import DIFFERENT, EQUAL, Row
-from analysis.compare.fairness import BAR, GOOD, NOTE, STEP, WARN
+from analysis.compare.fairness import BAR, GOOD, NOTE, REFUSE, STEP, WARN
 from analysis.compare.numbers import Triple
 from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNKNOWN, WORSE, Pair
 from messages import N_, Text
@@ -29,7 +29,7 @@ LOOKS = {  # of a verdict: CSS class, icon
     UNKNOWN: ("rv-none", "help"),
 }
 PAIR_CSS = {BETTER: "rv-good", WORSE: "rv-bad", REFUSED: "rv-warn"}
-LEVELS = {BAR: ("rv-bad", "block"), STEP: ("rv-warn", "block"), WARN: ("rv-warn", "warning")}
+LEVELS = {REFUSE: ("rv-bad", "block"), BAR: ("rv-bad", "block"), STEP: ("rv-warn", "block"), WARN: ("rv-warn", "warning")}
 LEVELS |= {NOTE: ("rv-none", "info"), GOOD: ("rv-good", "check")}
 STATUS = {EQUAL: ("rv-good", "check", N_("equal")), DIFFERENT: ("rv-warn", "difference", N_("different"))}
 NOT_KNOWN = ("rv-none", "help", N_("unknown"))

@@ -166,7 +166,7 @@ def _view(
 ) -> tuple[View, tuple[str, ...]]:
     """Return the view, and the metrics that the base shares with at least one other run, those that most share first."""
     pairs = [[sides[base], side] for place, side in enumerate(sides) if place != base] or [[sides[base]]]
-    metrics = _by_frequency([common_metrics([side.subject for side in pair]) for pair in pairs])
+    metrics = _by_frequency([common_metrics([side.subject for side in pair]) for pair in pairs], sides[base].subject.main)
     axes = _by_frequency([common_axes([s.subject for s in pair], [s.said for s in pair], price=price) for pair in pairs])
     chosen = metric if metric in metrics else _main([side.subject for side in sides], metrics)
     order = ("step", *DATA_AXES, "progress", "hours") if fair.by_step else (*DATA_AXES, "hours", "progress", "step")
@@ -174,12 +174,13 @@ def _view(
     return View(over, axes, chosen, not fair.absolute and chosen is not None, price), metrics
 
 
-def _by_frequency(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _by_frequency(lists: Sequence[Sequence[str]], first: str | None = None) -> tuple[str, ...]:
+    """Return the names in the lists, the most frequent first; of those that are as frequent `first`."""
     counts: dict[str, int] = {}
     for one in lists:
         for name in one:
             counts[name] = counts.get(name, 0) + 1
-    return tuple(sorted(counts, key=lambda name: -counts[name]))
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name != first)))
 
 
 def _main(subjects: Sequence[Subject], metrics: Sequence[str]) -> str | None:

@@ -1,6 +1,7 @@
 """May these runs be compared, and as what: one variable or several, by step or by data, in absolute loss or its fall.
 
-Each reason says what it forbids: `bar` to compare levels, `step` to compare equal steps, `warn` a conclusion, `note` nothing.
+Each reason says what it forbids: `refuse` to compare at all, `bar` to compare levels, `step` to compare equal steps, `warn` a
+conclusion, `note` nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,18 +12,24 @@ import numpy as np
 
 from analysis.compare.conditions import SIX_TITLES, Said, amount, kinds, listed, named, shown
 from analysis.compare.config_diff import DIFFERENT, UNKNOWN, ConfigDiff, Row
+from analysis.compare.difference import LEAST
 from analysis.compare.subject import Subject
 from analysis.running_mean import is_running_mean
 from messages import N_, Text
 
-BAR, STEP, WARN, NOTE, GOOD = "bar", "step", "warn", "note", "good"
-LEVELS = (BAR, STEP, WARN, GOOD, NOTE)
+REFUSE, BAR, STEP, WARN, NOTE, GOOD = "refuse", "bar", "step", "warn", "note", "good"
+LEVELS = (REFUSE, BAR, STEP, WARN, GOOD, NOTE)
 DATA_AXES = ("tokens", "samples", "epochs")
 STALE = ("gpus", "nodes", "tensor_parallel", "pipeline_parallel", "data_parallel", "batch", "effective_batch", "dataset", "mix")
 RATE_APART = 1.3  # learning rates at the end of the common way that are apart although they are not what is varied
 BATCH_APART = 1.05
 MORE = "…"
 SEVERAL = 6  # variables that are named
+LOSS_TITLES = {
+    "loss": N_("the training loss"),
+    "logits_loss": N_("the training loss without its auxiliary part"),
+    "eval_loss": N_("the evaluation loss"),
+}
 
 # Reasons that several runs share, from how many on, and how they are said together.
 TOGETHER = {
@@ -73,6 +80,11 @@ class Fairness:
         reasons = tuple(reason for reason in self.reasons if not reason.runs or set(reason.runs) & set(runs))
         return _concluded(self.single, reasons)
 
+    @property
+    def refusal(self) -> Text | None:
+        """Return why nothing at all is compared, None where something may be."""
+        return next((reason.text for reason in self.reasons if reason.level == REFUSE), None)
+
     def allows(self, axis: str) -> bool:
         """Say whether runs may be compared at equal values of an axis."""
         return self.by_step or axis != "step"
@@ -101,6 +113,10 @@ def fairness(
             continue
         pair = pairs[other]
         a, b = subjects[base], subjects[other]
+        refused = list(_other_loss(a, b, names[base], names[other]))
+        if refused:
+            reasons += [Reason(code, level, text, (b.id,)) for code, level, text in refused]
+            continue
         strange = list(_programs(pair, a, b, names[base], names[other]))
         single &= len(pair.varied) <= 1 and not strange
         found = strange or list(_variables(pair, names[base], names[other]))
@@ -198,6 +214,19 @@ def _levels(pair: ConfigDiff, a: Subject, b: Subject, name_a: str, name_b: str) 
         gaps = {"a": name_a if _averaged(a) else name_b}
         template = N_("{a} prints the mean since the start of the epoch, the other single values: levels do not compare")
         yield "window_average", BAR, Text(template, gaps)
+
+
+def _other_loss(a: Subject, b: Subject, name_a: str, name_b: str) -> Found:
+    if a.main and b.main and not _shared_loss(a, b):
+        gaps = {"a": name_a, "b": name_b, "old": Text(LOSS_TITLES[a.main]), "new": Text(LOSS_TITLES[b.main])}
+        template = N_("{b} prints another kind of loss ({new}) than {a} ({old}): the two are not compared")
+        yield "another_loss", REFUSE, Text(template, gaps)
+
+
+def _shared_loss(a: Subject, b: Subject) -> bool:
+    """Say whether two runs print a loss of the same kind, more often than a lone value at the end."""
+    often = [min(LEAST, len(one.curves[one.main or ""])) for one in (a, b)]
+    return any(len(a.curves.get(name, ())) >= often[0] and len(b.curves.get(name, ())) >= often[1] for name in LOSS_TITLES)
 
 
 def _aux(subject: Subject) -> bool:

@@ -73,6 +73,8 @@ def pair_of(
 ) -> Pair:
     """Return a run beside the base; fair: what may be said of these two. broken: ids of runs that diverged or are NaN."""
     expected = expectations(base.subject, one.subject, base.said, one.said, varied)
+    if fair.refusal is not None:
+        return Pair(position, REFUSED, fair.refusal, {}, varied, None, expected)
     if view.metric is None or view.axis is None:
         return Pair(position, UNKNOWN, Text(NO_METRIC), {}, varied, None, expected)
     found: dict[str, Difference] = {}

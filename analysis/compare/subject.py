@@ -76,8 +76,8 @@ class Subject:
 
     @cached_property
     def main(self) -> str | None:
-        """The loss to compare, None without one."""
-        return loss_kind(self.segment).main
+        """The loss to compare: that of the training, else that of its evaluations; None without one."""
+        return loss_kind(self.segment).main or ("eval_loss" if "eval_loss" in self.curves else None)
 
     @cached_property
     def no_level(self) -> Text | None:

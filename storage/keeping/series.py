@@ -123,6 +123,7 @@ class Chart:
         axis: Axis,
         *,
         segment: int | None = None,
+        kind: str | None = None,
         first: float | None = None,
         last: float | None = None,
     ) -> None:
@@ -130,8 +131,9 @@ class Chart:
         self._run = run
         self._axis = axis
         self._first, self._last = first, last
-        self._lanes = "kind <> 'summary'" + ("" if segment is None else f" and segment = {segment:d}")
-        self._whole = first is None and last is None and segment is None
+        self._lanes = "kind <> 'summary'" if kind is None else f"kind = {_quoted(kind)}"
+        self._lanes += "" if segment is None else f" and segment = {segment:d}"
+        self._whole = first is None and last is None and segment is None and kind is None
 
     def buckets(self, metrics: Sequence[str], width: int) -> pd.DataFrame:
         """Return one row a metric, segment and bucket that has values, columns BUCKET_COLUMNS; the range in `width` parts."""
@@ -277,6 +279,11 @@ def _frame(buckets: Sequence[Cells]) -> pd.DataFrame:
     if not buckets:
         return pd.DataFrame(columns=list(BUCKET_COLUMNS))
     return pd.DataFrame({name: np.concatenate([each[name] for each in buckets]) for name in BUCKET_COLUMNS})
+
+
+def _quoted(text: str) -> str:
+    """Return a text as SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _literal(value: float) -> str:

@@ -222,6 +222,21 @@ def test_a_mean_over_the_epoch_is_not_compared_with_single_values():
     assert not told.fair.absolute
 
 
+def test_an_evaluation_loss_is_another_kind_than_a_training_loss():
+    told = compare([run("a"), run("b", np.full(400, np.nan), eval_loss=law(steps_of(400)))])
+    assert told.verdict == "refused"
+    assert [(reason.code, reason.level) for reason in told.fair.reasons[:1]] == [("another_loss", "refuse")]
+    assert "another kind of loss (the evaluation loss) than a (the training loss)" in told.sentence.render()
+    both = compare([run("a", eval_loss=law(steps_of(400))), told.sides[1].subject])
+    assert (both.view.metric, codes(both) & {"another_loss"}) == ("eval_loss", set())
+
+
+def test_a_run_with_another_kind_of_loss_leaves_the_others_compared():
+    evaluated = run("b", np.full(400, np.nan), eval_loss=law(steps_of(400)), lr=1e-3)
+    told = compare([run("a", lr=1e-3, eval_loss=3.0), evaluated, run("c", law(steps_of(400), shift=0.1), lr=2e-3)])
+    assert (told.view.metric, [pair.kind for pair in told.pairs][1]) == ("loss", "worse")
+
+
 # How large the difference is
 
 

@@ -160,6 +160,28 @@ def test_chinese(shop, app):
     assert "学习率" in words(test)
 
 
+def validated(rows: int, *, trained: bool) -> str:
+    """Return a table whose column `loss` holds the losses of validations; those of the training only where `trained`."""
+    kept = [f"{n},train,{3 - n / rows:.4f}" if trained else f"{n},train," for n in range(1, rows + 1)]
+    lines = [line if (n + 1) % 10 else f"{line}\n{n + 1},val,{3.2 - n / rows:.4f}" for n, line in enumerate(kept)]
+    return "step,type,loss,cumulative_time_ms\n" + "".join(
+        part + f",{1000 * int(part.split(',')[0])}\n" for line in lines for part in line.split("\n")
+    )
+
+
+def test_losses_of_evaluations_are_not_compared_with_those_of_the_training(shop, app):
+    a, b = take(shop, log(), "a.log"), take(shop, validated(400, trained=False), "b.csv")
+    told = compare.comparison(shop, [a, b])
+    assert (told.verdict, told.fair.reasons[0].code) == ("refused", "another_loss")
+    assert "another kind of loss" in words(app("compare", runs=f"{a},{b}"))
+
+
+def test_training_and_evaluation_rows_of_one_column_are_told_apart(shop):
+    both = subjects.subject_of(shop.store, take(shop, validated(400, trained=True), "b.csv"))
+    assert {name: len(both.curves[name]) for name in ("loss", "eval_loss")} == {"loss": 400, "eval_loss": 40}
+    assert both.curves["eval_loss"].value[0] == pytest.approx(3.2 - 9 / 400)
+
+
 # What people add
 
 
