@@ -1,4 +1,4 @@
-"""Which metrics the lines of a log print, and where one of them appears or vanishes for good."""
+"""Which metrics the lines of a log print, where one of them appears or vanishes for good, and where another form begins."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ WINDOW, MOST_OF = 25, 20  # of so many rows so many must lack (or have) a metric
 COVERED = 0.9  # of the rows before, that must have (or lack) it
 FRAME = frozenset({"epochs", "steps_per_epoch", "total_steps"})
 BEFORE = 50  # rows that must lie before
+SAID = 10  # records after which the reader says that another form has begun
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,32 @@ class Turn:
 def turns(segment: Segment) -> tuple[Turn, ...]:
     """Return where metrics vanished or appeared, in the order of their rows; worked out once a segment."""
     return segment.once("turns", lambda: tuple(sorted(_turns(segment), key=lambda turn: (turn.known, turn.column))))
+
+
+@dataclass(frozen=True)
+class Change:
+    """Where the reader says that lines of another form begin: its first row and line, that line, and whether they are read."""
+
+    row: int
+    line: int
+    text: str
+    read: bool
+
+
+def changes(segment: Segment) -> tuple[Change, ...]:
+    """Return where lines of another form begin in a launch; lines that are not read come after its last row."""
+    return segment.once("changes", lambda: tuple(_changes(segment)))
+
+
+def _changes(segment: Segment) -> Iterator[Change]:
+    told = segment.events[segment.events["kind"].eq("form_change")] if len(segment.events) else segment.events
+    if not len(told) or not segment.has("line"):
+        return
+    lines = segment.rows["line"].to_numpy()
+    for line, text, data in zip(told["line"], told["text"], told["data"], strict=True):
+        row, read = int(np.searchsorted(lines, line)), data["read"]
+        if row < len(lines) or not read:
+            yield Change(min(row, len(lines) - 1), int(line), str(text), read)
 
 
 def changes_form(vanished: list[Turn]) -> bool:

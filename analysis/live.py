@@ -118,10 +118,12 @@ def grow(
     events: Sequence[Mapping[str, Any]] = (),
     *,
     config: Mapping[str, Any] | None = None,
+    forms: Sequence[Mapping[str, Any]] = (),
     silent_seconds: float | None = None,
 ) -> Live:
     """Return the run with further rows of any kind (as `split_segments` takes them) and events, and its diagnosis.
 
+    forms: events about where lines of another form begin, all that are known by now: they are told late, each time all.
     silent_seconds: how long ago the last row came, None where nobody watches. Raises ValueError for an unknown profile.
     """
     if live.profile not in PROFILES:
@@ -129,7 +131,7 @@ def grow(
     with np.errstate(all="ignore"):
         parts = list(_launches(live, rows, events))
         for number, part, said in parts or [(live.launch.number if live.launch else 0, rows, tuple(events))]:
-            live = _grown(live, number, part, said, config or {}, silent_seconds)
+            live = _grown(live, number, part, said, config or {}, forms, silent_seconds)
     lines = [event["line"] for event in events if event.get("line") is not None]
     return replace(live, rows=live.rows + rows.num_rows, line=max(lines, default=live.line))
 
@@ -163,6 +165,7 @@ def _grown(
     rows: pa.Table,
     events: tuple[Mapping[str, Any], ...],
     config: Mapping[str, Any],
+    forms: Sequence[Mapping[str, Any]],
     silent_seconds: float | None,
 ) -> Live:
     launch = live.launch
@@ -173,7 +176,7 @@ def _grown(
         live = replace(live, done=tuple(f for f in told if f.segment < number), past=before[:LAUNCHES])
         launch = Launch(number, events=ahead)
     launch = replace(launch, strands=_with(launch.strands, rows), events=(*launch.events, *events)[-EVENTS:])
-    near, *later = _near(launch, config)
+    near, *later = _near(launch, config, forms)
     near = listened(near, silent_seconds)
     if not _bounded(near) or len(live.past) == LAUNCHES:
         live = replace(live, bounded=False)
@@ -203,13 +206,15 @@ def _with(strands: Mapping[str, Strand], rows: pa.Table) -> dict[str, Strand]:
     return grown
 
 
-def _near(launch: Launch, config: Mapping[str, Any]) -> list[Segment]:
+def _near(launch: Launch, config: Mapping[str, Any], forms: Sequence[Mapping[str, Any]] = ()) -> list[Segment]:
     """Return the launch in its near view, and launches behind it that left only text."""
     tables = [strand.table() for strand in launch.strands.values()]
     table = pa.concat_tables(tables, promote_options="default") if tables else launch.train.tail
     if len(tables) > 1 and "line" in table.column_names:
         table = table.take(pa.array(np.argsort(table["line"].to_numpy(), kind="stable")))
-    segments = split_segments(table, events=launch.events, config=config)
+    first = _first_line(table, np.ones(table.num_rows, bool)) if forms else 0
+    mine = [{**form, "segment": launch.number} for form in forms if form["line"] >= first]
+    segments = split_segments(table, events=[*launch.events, *mine], config=config)
     near = next((segment for segment in segments if segment.number == launch.number), None)
     later = [segment for segment in segments if segment.number > launch.number]
     return [Segment(launch.number, pd.DataFrame(), config=config) if near is None else near, *later]

@@ -81,7 +81,7 @@ def run(task: Task) -> Outcome:
         file.write("\n".join(told.lines) + "\n")
         file.flush()
         read = read_file(file.name)
-    segments = to_segments(read.rows, read.events, dict(read.report.config))
+    segments = to_segments(read.rows, read.events, dict(read.report.config), read.report.drifts)
     rows, diagnosis = Rows(segments), diagnose(segments)
     kind = task.kind if task.tier else ""
     first = rows.printed(told, told.label.first_row) if told.label else 0

@@ -161,7 +161,8 @@ def fits(finding: Finding, expected: Expected) -> bool:
 def read(path: Path) -> tuple[Diagnosis, int]:
     """Return the diagnosis of a log and its number of training rows; raises UnreadableLog."""
     result = read_file(path)
-    return diagnose(to_segments(result.rows, result.events, dict(result.report.config))), result.report.records
+    report = result.report
+    return diagnose(to_segments(result.rows, result.events, dict(report.config), report.drifts)), report.records
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from analysis.live import EXACT_ROWS, Live, grow, listened
 from analysis.segment import Segment, split_segments
 from server.lanes import rows_and_events
 from storage.store import Store
-from storage.types import Event
+from storage.types import Drift, Event
 
 CHUNK_ROWS = 1_000_000  # read at a time when a long run is met for the first time
 SETTLE_SECONDS = 60.0  # without a row after which a run of at most CHUNK_ROWS rows is judged in one go (about two seconds)
@@ -96,7 +96,8 @@ class Growing:
         live, last = kept.live or Live(), kept.last
         if live.rows > rows:
             return None
-        config = dict(self._store.report(run).config)
+        report = self._store.report(run)
+        config, forms = dict(report.config), changes(report.drifts)
         events = as_dicts(self._store.events(run, after=live.line))
         while live.rows < rows or events or live.diagnosis is None or silent_seconds is not None:
             known = min(live.rows, 1)
@@ -108,7 +109,8 @@ class Growing:
             last = _last_line(part, last)
             now = events if final or last is None else [event for event in events if event["line"] <= last]
             events = [] if final else events[len(now) :]
-            live = grow(live, part, now, config=config, silent_seconds=silent_seconds if final else None)
+            silent = silent_seconds if final else None
+            live = grow(live, part, now, config=config, forms=forms, silent_seconds=silent)
             if not live.bounded:
                 return _Kept(None)
             if final:
@@ -129,12 +131,17 @@ def _last_line(rows: pa.Table, before: int | None) -> int | None:
 
 def segments_of(store: Store, run: str) -> list[Segment]:
     """Return the launches of a run as the rules see them, all rows. Raises UnknownRun."""
-    config = dict(store.report(run).config)
+    report = store.report(run)
     rows, events = rows_and_events(store, run)
-    return split_segments(rows, events=as_dicts(events), config=config)
+    return split_segments(rows, events=[*as_dicts(events), *changes(report.drifts)], config=dict(report.config))
 
 
 def as_dicts(events: Iterable[Event]) -> list[dict[str, Any]]:
     """Return events as the analysis takes them."""
     names = ("line", "kind", "text", "step", "segment", "data")
     return [{name: getattr(event, name) for name in names} for event in events]
+
+
+def changes(drifts: Iterable[Drift]) -> list[dict[str, Any]]:
+    """Return where lines of another form begin, as the analysis takes events."""
+    return as_dicts(Event(one.line, "form_change", one.text, one.step, data={"read": one.read}) for one in drifts)

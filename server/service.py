@@ -23,7 +23,7 @@ from server.board import Board
 from server.care import Care
 from server.costs import Costs, Wishes, costs
 from server.glance import glance
-from server.live import Growing, Judged, Thresholds, as_dicts, segments_of
+from server.live import Growing, Judged, Thresholds, as_dicts, changes, segments_of
 from server.monitor import Monitor
 from server.reading import Read, read_path, size_of
 from server.settings import Settings, load_settings
@@ -36,7 +36,7 @@ from storage.keeping.sources import Watched
 from storage.reader import ReadResult
 from storage.reading import formats
 from storage.store import Store, UnknownRun
-from storage.types import Event, UnreadableLog
+from storage.types import Drift, Event, UnreadableLog
 
 log = logging.getLogger(__name__)
 
@@ -239,20 +239,28 @@ class Service:
         raise UnknownRun(f"{len(found)} runs are called {run!r}; use an id." if found else f"No run is called {run!r}.")
 
 
-def to_segments(rows: object, events: Iterable[Event], config: dict[str, object]) -> list[Segment]:
-    """Cut rows (pa.Table of every kind) and events into launches; the seam between storage and analysis."""
-    return split_segments(rows, events=as_dicts(events), config=config)
+def to_segments(
+    rows: object, events: Iterable[Event], config: dict[str, object], drifts: Iterable[Drift] = ()
+) -> list[Segment]:
+    """Cut rows (pa.Table of every kind) and events into launches; the seam between storage and analysis.
+
+    drifts: where lines of another form begin.
+    """
+    return split_segments(rows, events=[*as_dicts(events), *changes(drifts)], config=config)
+
+
+def _launches(result: ReadResult) -> list[Segment]:
+    return to_segments(result.rows, result.events, dict(result.report.config), result.report.drifts)
 
 
 def diagnose_file(result: ReadResult, *, profile: str = "robust", thresholds: Thresholds | None = None) -> Diagnosis:
     """Diagnose a file that was read but not stored; `thresholds` replace the rules' defaults."""
-    segments = to_segments(result.rows, result.events, dict(result.report.config))
-    return diagnose(segments, profile=profile, thresholds=thresholds)
+    return diagnose(_launches(result), profile=profile, thresholds=thresholds)
 
 
 def cost_file(result: ReadResult, wishes: Wishes, *, data_dir: Path | None = None) -> Costs:
     """Return time and cost of a file that was read but not stored."""
-    segments = to_segments(result.rows, result.events, dict(result.report.config))
+    segments = _launches(result)
     return costs(segments, diagnose(segments), result.report, wishes, data_dir=data_dir)
 
 

@@ -34,6 +34,7 @@ from storage.reading.containers import (
 )
 from storage.reading.decode import Block, Decoder
 from storage.reading.events import EventScanner
+from storage.reading.forms import Beyond, style_of_container
 from storage.reading.guess import guess
 from storage.reading.head import BYTES, Head
 from storage.reading.merge import Merger
@@ -86,6 +87,7 @@ class LogReader:
         self._cells = b""  # the last line that was read of a table
         self._mode: str | None = formats.kind_of(format_name) if format_name else None
         self._text = TextReader(format_name)
+        self._beyond = Beyond()
         self._boxes: dict[str, Any] = {}
         if state and not state.get("fresh"):
             self._restore(state)
@@ -149,10 +151,20 @@ class LogReader:
         events: list[Event] = []
         if self._mode != TrainerState.name:
             rest = block.without(taken)
+            self._look_beyond(rest, block.numbers[taken])
             if len(rest.numbers):
                 events = self._events.feed(rest.data, int(rest.numbers[0]), rest.numbers)
                 self._config.feed(rest.data, int(rest.numbers[0]), rest.numbers)
         return self._batch(parts, events)
+
+    def _look_beyond(self, rest: Block, records: np.ndarray) -> None:
+        """Look whether a table or JSON lines go on in another form; `records`: the lines of this block that were read."""
+        if self._mode not in (Delimited.name, JsonLines.name):
+            return
+        if len(records):
+            self._beyond.forget()
+            rest = rest.without(rest.numbers < records[-1])
+        self._beyond.saw(self._text.looks_like_records(rest))
 
     def _whole_cells(self, block: Block) -> Block:
         """Return the block of a table without the number in which its last line breaks off."""
@@ -230,6 +242,8 @@ class LogReader:
             if len(losses):
                 self._text.belief.declare(name, int(losses[0]))
                 self._text.belief.saw(np.sort(losses))
+                first = block.lines()[int(at[numbers == losses.min()][0])].as_py() if block is not None else ""
+                self._text.forms.saw(np.sort(losses), style_of_container(name, first))
         return [part]
 
     def _batch(self, parts: list[pa.Table], events: list[Event], *, final: bool = False) -> list[Batch]:
@@ -252,7 +266,8 @@ class LogReader:
         config = self._settings or self._config.result()
         stanzas = self._boxes.get(Stanzas.name)
         more = max(0, stanzas.lines - self._text.rows[Stanzas.name]) if stanzas else 0
-        return self._tally.report(self._decoder, self._text, self._placer, self._mode, config, self._merger.joined + more)
+        joined, beyond = self._merger.joined + more, self._beyond.changes()
+        return self._tally.report(self._decoder, self._text, self._placer, self._mode, config, joined, beyond)
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able state; a new reader made with it goes on with the bytes from `state["offset"]`."""
@@ -269,6 +284,7 @@ class LogReader:
             "only": self._only,
             "text": self._text.state(),
             "boxes": boxes,
+            "beyond": self._beyond.state(),
             "merger": self._merger.state(),
             "placer": self._placer.state(),
             "tally": self._tally.state(),
@@ -291,6 +307,7 @@ class LogReader:
         self._chronicle.restore(state["chronicle"])
         self._config.restore(state["config"])
         self._cells = state.get("cells", "").encode()
+        self._beyond.restore(state.get("beyond", [0, 0, ""]))
         for name, kept in state["boxes"].items():
             self._boxes[name] = _BOXES[name]()
             self._boxes[name].restore(kept)

@@ -56,11 +56,15 @@ class Unparsed:
 
 @dataclass(frozen=True)
 class Drift:
-    """A line from which on records have another form: its number, the step there (None: not known), and its text (cut)."""
+    """A line from which on records have another form: its number, the step there (None: not known), and its text (cut).
+
+    read: whether those lines are read; records behind a table or JSON lines in another form are not.
+    """
 
     line: int
     step: int | None
     text: str
+    read: bool = True
 
 
 @dataclass(frozen=True)

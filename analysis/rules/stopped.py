@@ -14,6 +14,7 @@ Source: the messages of Python, slurm, LSF, PBS and the launchers.
 from collections.abc import Iterator
 
 from analysis.attribution import explain
+from analysis.columns_printed import changes
 from analysis.ending import Incident, incidents
 from analysis.failures import DONE, failure, gaps_of, incidents_of
 from analysis.findings import Evidence, Finding, Severity
@@ -28,7 +29,8 @@ def check(segment: Segment) -> Iterator[Finding]:
     """Yield each time that the run was stopped from outside."""
     for incident in incidents_of(segment, "stopped"):
         yield failure(segment, incident, _title(segment, incident), *_evidence(segment, incident), mild=True)
-    if len(segment) and not incidents(segment) and segment.silent_seconds is None:
+    goes_on = any(not change.read for change in changes(segment))
+    if len(segment) and not goes_on and not incidents(segment) and segment.silent_seconds is None:
         yield from _breaks_off(segment)
 
 

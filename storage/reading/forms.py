@@ -2,12 +2,15 @@
 
 A form is what stays when numbers, their precision and single fields change: the format, the order of the fields, what
 stands between name and value and between two fields, and whether a clock or a logger stands in front. A change is told
-once the new form has gone on for GOES_ON records without one of the old form, at its first line.
+once the new form has gone on for GOES_ON records without one of the old form, at its first line. What follows on a table
+or on JSON lines in another form is not read: that is told as well (`Beyond`).
 """
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -58,6 +61,11 @@ def style_of(text: str, found: list[Token], plan: Plan) -> Style:
     return Style(
         plan.format or "", columns, between, assigned, clock, len(first) > 2 or clock, _SPACES.sub(" ", text.strip())[:SHOWN]
     )
+
+
+def style_of_container(name: str, text: str) -> Style:
+    """Return the form of the records of a container; `text`: one of its lines."""
+    return Style(name, sample=_SPACES.sub(" ", text.strip())[:SHOWN])
 
 
 def _tail(gap: str) -> str:
@@ -151,6 +159,37 @@ class Forms:
         )
         self._now, self._next = styles
         self._since, self._count, self._step = state["place"]
+
+
+class Beyond:
+    """Follows lines behind the last record of a table or of JSON lines that look like records, too: they are not read."""
+
+    def __init__(self) -> None:
+        self._count = self._line = 0
+        self._text = ""
+
+    def saw(self, records: Iterable[tuple[int, str]]) -> None:
+        """Take the number and the text of such lines, in order, as far as GOES_ON of them are needed."""
+        for line, text in islice(records, GOES_ON - self._count):
+            if not self._count:
+                self._line, self._text = line, _SPACES.sub(" ", text.strip())[:SHOWN]
+            self._count += 1
+
+    def forget(self) -> None:
+        """Take a record of the log's own form: what stood between was no other one."""
+        self._count = 0
+
+    def changes(self) -> tuple[Drift, ...]:
+        """Return where the lines begin that are not read, if there are any."""
+        return (Drift(self._line, None, self._text, read=False),) if self._count >= GOES_ON else ()
+
+    def state(self) -> list[Any]:
+        """Return what must be remembered, JSON-able."""
+        return [self._count, self._line, self._text]
+
+    def restore(self, state: list[Any]) -> None:
+        """Go on from what `state` returned."""
+        self._count, self._line, self._text = state
 
 
 def _step_at(rows: pa.Table, lines: np.ndarray, line: int) -> int | None:

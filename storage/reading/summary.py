@@ -41,7 +41,7 @@ def summarise(result: ReadResult) -> dict[str, Any]:
             "first": [{"line": item.line, "text": item.text, "reason": item.reason.render()} for item in report.unparsed],
         },
         "ignored": report.ignored,
-        "drifts": [{"line": one.line, "step": one.step, "text": one.text} for one in report.drifts],
+        "drifts": [{"line": one.line, "step": one.step, "text": one.text, "read": one.read} for one in report.drifts],
         "notes": [note.render() for note in report.notes],
     }
 

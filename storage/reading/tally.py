@@ -11,7 +11,7 @@ from storage.reading import formats
 from storage.reading.decode import Decoder
 from storage.reading.segments import Placer
 from storage.reading.text import MAX_COLUMNS, TextReader
-from storage.types import ParseReport, Unparsed
+from storage.types import Drift, ParseReport, Unparsed
 
 KEPT = 100  # unparsed lines that are kept with their text
 MAX_DRIFTS = 5
@@ -44,9 +44,17 @@ class Tally:
             self._kept.append(line)
 
     def report(
-        self, decoder: Decoder, text: TextReader, placer: Placer, mode: str | None, config: dict[str, Any], joined: int
+        self,
+        decoder: Decoder,
+        text: TextReader,
+        placer: Placer,
+        mode: str | None,
+        config: dict[str, Any],
+        joined: int,
+        beyond: tuple[Drift, ...] = (),
     ) -> ParseReport:
-        """Return the report so far; `joined` = lines whose numbers went into the row of another."""
+        """Return the report so far; `joined` = lines whose numbers went into the row of another, `beyond`: not read."""
+        drifts = (*text.forms.changes, *beyond)
         name = format_of(text, mode) if self.kinds else None
         known = formats.load().get(name or "")
         return ParseReport(
@@ -64,8 +72,8 @@ class Tally:
             segments=max(placer.segments, int(bool(self.kinds))),
             columns=tuple(text.columns.values()),
             config=config,
-            drifts=tuple(text.forms.changes),
-            notes=tuple(notes(decoder, text, placer)),
+            drifts=drifts,
+            notes=tuple(notes(decoder, text, placer, drifts)),
         )
 
     def state(self) -> dict[str, Any]:
@@ -88,7 +96,7 @@ def format_of(text: TextReader, mode: str | None) -> str:
     return text.belief.main or max(text.rows, key=lambda name: text.rows[name], default="generic")
 
 
-def notes(decoder: Decoder, text: TextReader, placer: Placer) -> list[Text]:
+def notes(decoder: Decoder, text: TextReader, placer: Placer, drifts: tuple[Drift, ...] = ()) -> list[Text]:
     """Return what a reader of the report must know besides the counts."""
     found = []
     if placer.numbered:
@@ -124,11 +132,13 @@ def notes(decoder: Decoder, text: TextReader, placer: Placer) -> list[Text]:
         gaps = {"count": text.ended.count, "line": text.ended.first}
         found.append(Text(breaks if text.ended.count > 1 else one, gaps))
 
-    for change in text.forms.changes[:MAX_DRIFTS]:
+    for change in drifts[:MAX_DRIFTS]:
         told: dict[str, Any] = {"line": change.line, "step": change.step, "form": change.text}
         stepped = N_("From line {line} (step {step}) on, the log has another form: {form}")
         plain = N_("From line {line} on, the log has another form: {form}")
-        found.append(Text(plain if change.step is None else stepped, told))
+        unread = N_("From line {line} on, lines look like records of another form and are not read: {form}")
+        known = plain if change.step is None else stepped
+        found.append(Text(known if change.read else unread, told))
     for line, names in text.drifts[:MAX_DRIFTS]:
         values = {"line": line, "names": ", ".join(names)[:200]}
         found.append(Text(N_("From line {line} on, lines print other fields: {names}"), values))

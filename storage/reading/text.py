@@ -7,7 +7,7 @@ following lines by the thousand. What a line gives depends on the lines before i
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -28,6 +28,7 @@ from storage.reading.template import Template, number, timestamps
 from storage.types import Column, Unparsed
 
 MAX_TEMPLATES, MAX_SKIPS, MAX_SHAPES, MAX_EXAMPLES, MAX_DRIFTS = 64, 16, 20_000, 200, 100
+LOOKED = 1000  # lines of a block behind the records of a table that are looked at
 MAX_STYLES = 1000  # shapes of training records whose form is followed
 MAX_TEXT = 1 << 16  # characters of a line that is understood; a longer one is no record
 MANY, MANY_SKIPS = 24, 200  # lines of one shape that make a template worth its pattern
@@ -156,6 +157,16 @@ class TextReader:
         parts = [self._part(group.read()) for group in groups.values()]
         self.forms.finish()
         return parts
+
+    def looks_like_records(self, block: Block) -> Iterator[tuple[int, str]]:
+        """Yield number and text of the lines that would be training records in a log of lines; a long block: of its start."""
+        lines, places = self._candidates(block.lines(), np.arange(len(block.numbers)))
+        texts = lines.slice(0, LOOKED)
+        for at, text, fits in zip(places, texts.to_pylist(), formats.match(texts, self._only), strict=False):
+            found = _numbers_of(text, fits[0] if fits else None) if len(text) <= MAX_TEXT else []
+            plan = self._understand(text, found, fits)
+            if isinstance(plan, Plan) and is_main(plan):
+                yield int(block.numbers[at]), text
 
     def _candidates(self, lines: pa.Array, places: np.ndarray) -> tuple[pa.Array, np.ndarray]:
         """Return the lines that may be records: a format declares them, or they name something that is measured."""

@@ -8,7 +8,7 @@ from analysis.diagnose import diagnose
 from analysis.log_overhead import log_size
 from analysis.log_quality import LogFacts, Quality, quality
 from analysis.segment import Segment
-from analysis.simulate import simulate
+from analysis.simulate import simulate, with_events
 
 
 def facts(rows: int, **named) -> LogFacts:
@@ -104,3 +104,11 @@ def test_without_a_row_there_is_no_grade():
     found = quality([], facts(0, size=None), diagnose([]))
     assert found.grade is None
     assert not found.classes
+
+
+def test_lines_of_another_form_are_no_form_that_is_kept(whole):
+    changed = with_events(whole, (400, "form_change", "step=400 loss=2.1", {"read": True}))
+    for segment, kept in ((whole, True), (changed, False)):
+        found = next(part for part in graded(segment).dimensions if part.key == "comparability")
+        assert any("keep one form" in text.template for text in found.seen) is kept
+        assert any("change their form" in text.template for text in found.lost) is not kept

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.diagnose import Diagnosis, diagnose
+from analysis.diagnose import Diagnosis
 from analysis.findings import Severity
 from bench import incidents
-from server.service import to_segments
+from server.service import diagnose_file
 from storage.reader import read_file
 
 LOGS = Path(os.environ.get("RUNVITALS_SHARED_LOGS", Path(__file__).parents[3] / "shared" / "logs"))
@@ -21,8 +21,7 @@ def diagnosed(number: str) -> Diagnosis:
     found = list(LOGS.glob(f"{number}-*"))
     if not found:
         pytest.skip(f"log {number} is not there")
-    result = read_file(found[0])
-    return diagnose(to_segments(result.rows, result.events, dict(result.report.config)))
+    return diagnose_file(read_file(found[0]))
 
 
 @pytest.mark.parametrize("number", ["006", "007", "020", "021", "033", "050", "133", "151", "167", "200", "210"])

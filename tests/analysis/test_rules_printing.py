@@ -6,7 +6,7 @@ import numpy as np
 
 from analysis.diagnose import Diagnosis, diagnose
 from analysis.segment import Segment
-from analysis.simulate import simulate
+from analysis.simulate import simulate, with_events
 from tests.analysis.losses_lab import alarms, found
 
 
@@ -68,3 +68,30 @@ def test_the_early_verdict_knows_the_first_thousand_steps_only() -> None:
     assert sick_early.early is not None
     assert (sick_early.early.verdict, sick_early.early.known_step) == ("sick", 601)
     assert diagnose([simulate(rows=900, seed=6).segment]).early is None
+
+
+def test_what_the_reader_says_about_the_form_is_found_at_its_line() -> None:
+    change = (200, "form_change", "step=200 loss=2.1", {"read": True})
+    (finding,) = alarms("format_change", with_events(simulate(rows=400, seed=4).segment, change))
+    assert (finding.first_step, finding.known_step, finding.first_line) == (200, 209, 200)
+    assert finding.evidence[1].value == "step=200 loss=2.1"
+    gaps = np.arange(400) >= 199
+    (finding,) = alarms("format_change", with_events(without("grad_norm", gaps), change))
+    assert finding.title.values["gone"] == "grad_norm"
+
+
+def test_a_launch_in_another_form_than_the_one_before_is_noted_and_one_of_another_launch_is_not() -> None:
+    segment = simulate(rows=400, seed=4).segment
+    (finding,) = found("format_change", with_events(segment, (1, "form_change", "step=1", {"read": True})))
+    assert str(finding.severity) == "info"
+    assert found("format_change", with_events(segment, (401, "form_change", "step=1", {"read": True}))) == []
+
+
+def test_a_log_that_goes_on_unread_has_not_stopped() -> None:
+    segment = simulate(rows=400, seed=4).segment.head(200)
+    assert len(found("stopped", segment)) == 1
+    unread = with_events(segment, (201, "form_change", "step=201 loss=2.1", {"read": False}))
+    assert found("stopped", unread) == []
+    (finding,) = alarms("format_change", unread)
+    assert (finding.first_step, finding.first_line, finding.last_line) == (200, 201, 201)
+    assert diagnose([unread]).sentence == finding.title

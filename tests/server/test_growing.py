@@ -132,3 +132,18 @@ def test_an_upload_and_a_log_that_was_read_once_never_hang(watching, tmp_path):
     assert watching.arrivals.silent(upload) is None
     for run in watching.store.runs():
         assert "hang" not in {finding.kind for finding in watching.diagnosis(run.id).findings}
+
+
+def test_another_form_is_found_in_a_long_run_as_in_one_go(service):
+    reader, run = LogReader("a.log"), service.store.create_run("a.log")
+    other = [line.replace(" loss", ", loss").replace(" lr", ", lr") for line in text(22_990, ROWS).splitlines(keepends=True)]
+    for part in (text(1, 21_000), text(21_001, 22_989) + "".join(other[:5]), "".join(other[5:])):
+        with service.store.writer(run) as writer:
+            for batch in reader.feed(part.encode()):
+                writer.append(batch)
+            writer.commit(report=reader.report())
+        now = service.diagnosis(run)
+    assert service.growing.settles(run, "robust") is not None
+    assert [f.first_step for f in now.findings if f.kind == "format_change"] == [22_990]
+    (whole,) = (f for f in diagnose(segments_of(service.store, run)).findings if f.kind == "format_change")
+    assert [f.known_step for f in now.findings if f.kind == "format_change"] == [whole.known_step]

@@ -100,3 +100,36 @@ def test_reports_of_older_versions_are_still_read() -> None:
     assert report.drifts == ()
     assert [note.render() for note in report.notes] == ["An old note {with} braces."]
     assert report.unparsed[0].reason.render() == "loss: 2.x is not a number"
+
+
+DICT = "{{'loss': 2.{i:04}, 'learning_rate': 0.0003, 'grad_norm': 1.25, 'epoch': 0.{i:03}}}\n"
+JSON = '{{"step": {i}, "total_steps": 100, "loss": 2.{i:04}, "lr": 0.0003}}\n'
+CELLS = "{i},100,2.{i:04},0.0003\n"
+HEAD = "step,total_steps,loss,lr\n"
+
+
+@pytest.mark.parametrize("chunk", [333, 1 << 20])
+def test_dicts_after_lines_and_lines_after_dicts_are_another_form(chunk: int) -> None:
+    assert [change.line for change in read(log((FIRST, 60), (DICT, 40)), chunk).drifts] == [61]
+    assert [change.line for change in read(log((DICT, 60), (FIRST, 40)), chunk).drifts] == [61]
+    assert read(log(*[(FIRST, 1), (DICT, 1)] * 40), chunk).drifts == ()
+
+
+@pytest.mark.parametrize("chunk", [333, 1 << 20])
+@pytest.mark.parametrize(("head", "own"), [("", JSON), (HEAD, CELLS)])
+def test_what_follows_on_a_table_or_json_lines_and_is_not_read_is_said(head: str, own: str, chunk: int) -> None:
+    for other in (FIRST, OTHERS["another logger"]):
+        report = read(head + log((own, 60), (other, 40)), chunk, again=True)
+        (change,) = report.drifts
+        assert (change.line, change.read) == (61 + bool(head), False)
+        assert report.records == 60
+        assert sum("not read" in note.template for note in report.notes) == 1
+        assert load_report(dump_report(report)) == report
+        assert "not read" in read(head + log((own, 60), (other, 10))).notes[-1].template
+
+
+@pytest.mark.parametrize(("head", "own"), [("", JSON), (HEAD, CELLS)])
+def test_a_few_lines_other_text_and_lines_between_records_are_no_rest(head: str, own: str) -> None:
+    assert read(head + log((own, 60), (FIRST, 9))).drifts == ()
+    assert read(head + log((own, 60), ("saving the checkpoint, loss and all, to disk {i}\n", 40))).drifts == ()
+    assert read(head + log(*[(own, 3), (FIRST, 3)] * 20, (own, 1))).drifts == ()
