@@ -13,6 +13,11 @@ RESERVED = ("line", "kind", "segment", "step", "step_printed", "epoch", "timesta
 MAX_NAME = 120  # a hostile log may print a name of any length
 _BRACKETED_UNIT = re.compile(r"\s*[(\[]\s*(?:in )?([^()\[\]]{1,20})\s*[)\]]\s*$")
 _NAMED_UNIT = re.compile(r"[\s_]+(?:in )?(ms|us|s|sec|secs|seconds|min|minutes|hours|gb|mb|gib|mib)$", re.IGNORECASE)
+_PER_STEP = re.compile(r"(?:ms|s|us)/(?:it|iter|step|batch)")  # a name that is a unit: `ms/batch 12.5`
+_NEUTRAL = re.compile(  # what holds all numbers of a record says nothing about one: `metrics/loss`, `optim/lr`
+    r"^(?:(?:train|training|metrics?|scalars?|stats?|data|logs?|values?|payload|fields|optim|optimizer|perf|performance)/)+",
+    re.IGNORECASE,
+)
 _EVAL_WORD = re.compile("验证|评估|测试")
 _EVAL_PREFIX = re.compile(r"^(?:eval|val|valid|validation|test|dev)[_/. -]+", re.IGNORECASE)
 
@@ -86,6 +91,15 @@ def _aliases() -> dict[str, str]:
 
 
 @cache
+def rank(printed: str) -> int:
+    """Return 0 for a column's own name, n for its n-th alias; names that are not known come last."""
+    key = squash(_split_unit(printed)[0])
+    name = _aliases().get(key)
+    names = [] if name is None else [squash(one) for one in (name, *_table()["column"][name].get("aliases", ()))]
+    return names.index(key) if key in names else 1 << 16
+
+
+@cache
 def _positions() -> dict[str, str]:
     return {squash(alias): position for position, aliases in _table()["position"].items() for alias in aliases}
 
@@ -124,7 +138,9 @@ def magnitude(unit: str) -> float:
 def is_known(name: str) -> bool:
     """Say whether columns.toml knows a printed name (with a unit in brackets or without) as a column or a position."""
     names = (name, _BRACKETED_UNIT.sub("", name), name if name.isascii() else _bilingual(name))
-    return any(key in _aliases() or key in _positions() for key in map(squash, names))
+    return _PER_STEP.fullmatch(name.lower()) is not None or any(
+        key in _aliases() or key in _positions() for key in map(squash, names)
+    )
 
 
 @cache
@@ -138,8 +154,8 @@ def resolve(printed: str, unit: str = "") -> Resolved:
     key = squash(base)
     if not base.isascii() and key not in _aliases() and key not in _positions():
         key = squash(_bilingual(base))
-    if key not in _aliases() and base.lower().startswith("train/"):
-        key = squash(base[6:])
+    if key not in _aliases() and key not in _positions():
+        key = squash(_NEUTRAL.sub("", base))
     if position := _positions().get(key):
         return Resolved(position, position=position, multiply=magnitude(unit))
     name = _aliases().get(key)
@@ -157,6 +173,8 @@ def _bilingual(name: str) -> str:
 
 def _split_unit(name: str) -> tuple[str, str]:
     """Return (name, unit) of a name that ends with its unit; a name that is known as it is has none."""
+    if _PER_STEP.fullmatch(name.lower()):
+        return "step_time", name.lower()
     found = _BRACKETED_UNIT.search(name)
     if found and squash(name) not in _aliases() and squash(name) not in _positions():
         return name[: found.start()], found.group(1)

@@ -11,7 +11,10 @@ _BAR = re.compile(  # a progress bar: percent, steps, clocks and pace
     r"(?P<percent>\d+)%\|[^|]*\|\s*(?P<step>\d[\d,.]*)(?:[kKM]?)/(?P<total>\d[\d,.]*)(?:[kKM]?) *\["
     r"(?:(?P<elapsed_seconds>[\d:]+)<(?P<remaining_seconds>[\d:]+), *(?P<pace>[\d.]+)(?P<unit>s/it|it/s))?"
 )
-_BATCH = re.compile(r"(?i:\b(?:mini[-_ ]?)?batch(?:_?idx)?|批次)[ :#=\[(]*$")  # the step of an epoch
+_BATCH = re.compile(r"(?<![/\w])(?i:(?:mini[-_ ]?)?batch(?:_?idx)?|批次)[ :#=\[(]*$")  # the step of an epoch
+_COUNTED = re.compile(r" *(?i:(?:mini-?)?batches|steps|iters|iterations|updates)\b")  # `200/2983 batches`
+_LIST = re.compile(r"\W{0,3}\[ *[0-9]+, +[0-9]+\][\s:]")  # `[1,  2000] loss: 2.1`: epoch and step
+_OF_TRAINING = re.compile(r"(?i:\btrain(?:ing)?)[\s:]*$")
 _STEP_NAMES, _ITER_NAMES = ("global_step", "step", "current_step"), ("iter", "iteration", "micro_step", "batch_idx", "it")
 _EVAL_POSITION = re.compile(r"^(?:validat(?:e|ion)|valid|val|eval(?:uation)?|test)[ _]+(?=(?:step|iter|epoch))", re.IGNORECASE)
 _BRACKETS = re.compile(r"[\[(] *[0-9]+ */ *[0-9]+ *[\])]")
@@ -68,6 +71,8 @@ def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tupl
             pass
         elif meaning and meaning.position in ("step", "epoch"):
             builder.position(pair.token, meaning.position, pair.name or "", pair.unit)
+        elif pair.name is None and total and "step_printed" not in builder.taken and _counts(builder, line, found, pair.token):
+            builder.position(pair.token, "step")
         elif (
             pair.name is None
             and total
@@ -75,7 +80,7 @@ def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tupl
             and _bracketed(line, found, pair.token)
             and "step_printed" not in builder.taken
         ):
-            builder.position(pair.token, "step" if "epoch" in builder.taken else "epoch")
+            builder.position(pair.token, "epoch")
         elif meaning and total and pair.name and pair.name.lower().startswith("train") and "epoch" not in builder.taken:
             builder.position(pair.token, "epoch")
         elif meaning and meaning.position == "rank":
@@ -88,27 +93,42 @@ def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tupl
         _total(builder, builder.bar_total, "step_printed", tokens.unit_after(line, found[builder.bar_total]))
 
 
+def _counts(builder: Builder, line: str, found: list[tokens.Token], token: int) -> bool:
+    """Say whether a fraction without a name counts steps: in brackets behind an epoch, or `200/2983 batches`."""
+    behind = _COUNTED.match(line, found[token + 1].end)
+    return bool(behind) or "epoch" in builder.taken and _bracketed(line, found, token)
+
+
 def _batch_of_epoch(builder: Builder, line: str, found: list[tokens.Token]) -> None:
-    """Take the batch as the step where a line says `Epoch 1, Batch 200` and no step."""
-    if "step_printed" in builder.taken or "epoch" not in builder.taken:
+    """Take the batch as the step where a line says `Epoch 1, Batch 200` or `Batch 200 of 1000` and no step."""
+    if "step_printed" in builder.taken:
         return
     for index, token in enumerate(found):
         if token.kind in ("number", "groups", "value") and _BATCH.search(line[: token.start][-20:]):
-            builder.position(index, "step")
             after = index + 1
-            if after < len(found) and _FRACTION.fullmatch(line[token.end : found[after].start]):
+            total = after < len(found) and bool(_FRACTION.fullmatch(line[token.end : found[after].start]))
+            if total or "epoch" in builder.taken:  # a batch alone may be its size
+                builder.position(index, "step")
+            if total:
                 _total(builder, after, "step_printed", "")
             return
 
 
 def _lone_step(builder: Builder, line: str, found: list[tokens.Token]) -> None:
-    """Take `[100/5000]` before all names, or `[100]` behind a logger's prefix, as the step of a line that names none."""
-    first = next((index for index, token in enumerate(found) if token.kind != "stamp" and line[token.start - 1] == "["), None)
+    """Take `[100/5000]` or `[100]` before all names, behind a logger's prefix too, as the step of a line that names none."""
+    first = next(
+        (i for i, one in enumerate(found) if one.kind != "stamp" and line[: one.start].rstrip(" ").endswith("[")), None
+    )
     if first is None or first in builder.fields or {"step_printed", "epoch"} & builder.taken:
         return
-    head, after = line[: found[first].start - 1], first + 1
+    head, after = line[: found[first].start].rstrip(" ")[:-1], first + 1
+    if _LIST.match(line) and after < len(found):
+        builder.position(first, "epoch")
+        builder.position(after, "step")
+        return
     total = after < len(found) and bool(_FRACTION.fullmatch(line[found[first].end : found[after].start]))
-    if re.match(r"\][\s:]", line[found[first + total].end :]) and (_LOGGER.search(head) or total and not head.strip()):
+    leads = not head.strip() or _LOGGER.search(head) or total and _OF_TRAINING.search(head)
+    if leads and re.match(r" *\][\s:]", line[found[first + total].end :]):
         builder.position(first, "step")
         if total:
             _total(builder, after, "step_printed", "")

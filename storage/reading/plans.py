@@ -45,7 +45,7 @@ def declared(line: str, found: list[tokens.Token], form: Form, spans: Mapping[st
             return Damage(form.format, Text(N_("{value} is not a number"), {"value": understood.broken}))
         if form.complete and re.search(r"[^\W\d]", understood.tail):
             return Damage(form.format, Text(N_("the line breaks off")))
-        for pair in _shared(line, found, understood.pairs):
+        for pair in sorted(_shared(line, found, understood.pairs), key=_rank):
             if pair.token not in claimed and pair.name is not None and found[pair.token].kind != "stamp":
                 _declared_pair(builder, form, pair)
     _stamp(builder, found)
@@ -61,6 +61,11 @@ def _twice(one: Field, fields: tuple[Field, ...]) -> bool:
     """Say whether this is a second value of a loss under the very same printed name."""
     first = next((f for f in fields if f.described and one.described and f.described.printed == one.described.printed), one)
     return first is not one and first.described is not None and first.described.role in LOSS_ROLES
+
+
+def _rank(pair: tokens.Pair) -> int:
+    """Return what goes before: a column's own name before its aliases, as columns.toml orders them (`loss_avg=3 loss=2`)."""
+    return columns.rank(pair.name or "")
 
 
 def _declared_pair(builder: Builder, form: Form, pair: tokens.Pair) -> None:
@@ -116,7 +121,7 @@ def undeclared(line: str, found: list[tokens.Token]) -> Plan | Damage | None:
     builder.beside = columns.beside(frozenset(pair.name for pair in understood.pairs if pair.name))
     places.names(builder, line, found, understood.pairs)
     places.counters(builder, line, found, understood.pairs)
-    for pair in _shared(line, found, understood.pairs):
+    for pair in sorted(_shared(line, found, understood.pairs), key=_rank):
         if found[pair.token].kind == "stamp" or pair.token in {*builder.fields, *builder.used} or pair.name is None:
             continue
         if _is_place_in_source(line, found[pair.token], pair.name) or _NO_METRIC.search(pair.name):

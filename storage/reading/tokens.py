@@ -43,9 +43,12 @@ _WRAPPER = re.compile(r"(?:[A-Za-z_][\w.]*\()?[\s\"'\[({$]*$")
 _IS = re.compile(r" (?:is|was)\s*$")  # `loss is 0.5`
 _GROUPED = re.compile(r"([A-Za-z_][\w ]{0,60}\s*[:=]\s*)\{['\"][\w.-]{1,60}['\"]\s*:\s*$")  # `grad_norm={'all': 0.5}`
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
-_CUTS = re.compile(r"\b(?:INFO|WARNING|DEBUG):[\w.]+:|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→")
+_CUTS = re.compile(
+    r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+|\b(?:INFO|WARNING|DEBUG):[\w.]+:|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→"
+)
 _BRACKET = re.compile(r"\s*([(\[])([^()\[\]]{1,20})([)\]])$")
 _PLAIN = str.maketrans("：，；、（）【】［］｜＝％／", ":,;,()[][]|=%/")  # one character for one: places stay the same
+_TENSOR = re.compile(r", *(?:device|dtype|grad_fn|requires_grad)=(?:'[^']{0,40}'|<[^>]{0,60}>|[\w.]{1,40})")
 _NULLS = frozenset(("none", "null", "n/a", "na", "-", "--"))
 
 
@@ -60,7 +63,9 @@ class Token:
 
 
 def plain(line: str) -> str:
-    """Return a line with the punctuation of Chinese text as its Latin counterpart, character for character."""
+    """Return a line, character for character, with Latin for Chinese punctuation and blanks for what PyTorch says of a tensor."""
+    if "tensor(" in line:
+        line = _TENSOR.sub(lambda found: " " * len(found[0]), line)
     return line if line.isascii() else line.translate(_PLAIN)
 
 
@@ -260,6 +265,8 @@ def _damaged(line: str, token: Token, name: str | None, unit: str) -> str | None
     if name is None or token.kind not in ("number", "value") or not columns.is_known(name):
         return None
     listed = line[token.start - 1 : token.start] in ("[", "(")
+    if after == "." and line[token.end + 1 : token.end + 2].isspace():  # the end of a sentence
+        return None
     if after and (after in ".0123456789_" or after == "," and line[token.end + 1 : token.end + 2].isdigit() and not listed):
         return f"{name}: {line[token.start : token.end + 8].split(' ')[0].rstrip(',')}"
     if unit and after.isalpha() and after.isascii() and not columns.is_unit(unit) and unit not in ("st", "nd", "rd", "th"):

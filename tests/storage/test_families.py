@@ -1,4 +1,4 @@
-"""Logs in the shapes of many frameworks (families.toml): every row, kind, step, value and unit, and no metric more."""
+"""Logs in the shapes of many frameworks and loops (families*.toml): every row, kind, step, value and unit, and no metric more."""
 
 import math
 import tomllib
@@ -10,7 +10,8 @@ import pytest
 from storage.reader import LogReader
 from storage.types import ROW_SCHEMA, ParseReport
 
-FAMILIES = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))["family"]
+FILES = sorted(Path(__file__).parent.glob("families*.toml"))
+FAMILIES = [family for file in FILES for family in tomllib.loads(file.read_text(encoding="utf-8"))["family"]]
 NAMES = [family["name"] for family in FAMILIES]
 
 
