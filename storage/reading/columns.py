@@ -137,10 +137,10 @@ def magnitude(unit: str) -> float:
 @cache
 def is_known(name: str) -> bool:
     """Say whether columns.toml knows a printed name (with a unit in brackets or without) as a column or a position."""
+    if _PER_STEP.fullmatch(name.lower()):
+        return True
     names = (name, _BRACKETED_UNIT.sub("", name), name if name.isascii() else _bilingual(name))
-    return _PER_STEP.fullmatch(name.lower()) is not None or any(
-        key in _aliases() or key in _positions() for key in map(squash, names)
-    )
+    return any(key in _aliases() or key in _positions() for key in map(squash, names))
 
 
 @cache

@@ -60,37 +60,33 @@ def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tupl
     """Find step, epoch and their totals: `Epoch 1/2`, `step 10 of 100`, `Train: [0/50][3/60]`, `Epoch:[1/2](3/100)`."""
     names_epoch = any(pair.name and columns.resolve(pair.name).position == "epoch" for pair in pairs)
     for pair in (pair for pair in pairs if found[pair.token].kind != "stamp" and pair.token not in builder.used):
-        meaning = columns.resolve(_EVAL_POSITION.sub("", pair.name)) if pair.name else None
         after = pair.token + 1
-        total = (
-            after < len(found)
-            and found[after].kind != "stamp"
-            and bool(_FRACTION.fullmatch(line[found[pair.token].end : found[after].start].removeprefix(pair.unit)))
-        )
-        if pair.token in builder.fields:
-            pass
-        elif meaning and meaning.position in ("step", "epoch"):
-            builder.position(pair.token, meaning.position, pair.name or "", pair.unit)
-        elif pair.name is None and total and "step_printed" not in builder.taken and _counts(builder, line, found, pair.token):
-            builder.position(pair.token, "step")
-        elif (
-            pair.name is None
-            and total
-            and not names_epoch
-            and _bracketed(line, found, pair.token)
-            and "step_printed" not in builder.taken
-        ):
-            builder.position(pair.token, "epoch")
-        elif meaning and total and pair.name and pair.name.lower().startswith("train") and "epoch" not in builder.taken:
-            builder.position(pair.token, "epoch")
-        elif meaning and meaning.position == "rank":
-            builder.position(pair.token, "rank")
+        between = line[found[pair.token].end : found[after].start] if after < len(found) else ""
+        total = bool(between) and found[after].kind != "stamp" and bool(_FRACTION.fullmatch(between.removeprefix(pair.unit)))
+        if pair.token not in builder.fields and (place := _place(builder, line, found, pair, total, names_epoch)):
+            builder.position(pair.token, place, pair.name or "" if place in ("step", "epoch") else "", pair.unit)
         if total and pair.token in builder.fields:
             _total(builder, after, builder.fields[pair.token].column, tokens.unit_after(line, found[after]))
     _batch_of_epoch(builder, line, found)
     _lone_step(builder, line, found)
     if builder.bar_total is not None:
         _total(builder, builder.bar_total, "step_printed", tokens.unit_after(line, found[builder.bar_total]))
+
+
+def _place(
+    builder: Builder, line: str, found: list[tokens.Token], pair: tokens.Pair, total: bool, names_epoch: bool
+) -> str | None:
+    """Return what a number says of its line's place: `step`, `epoch`, `rank` or nothing; `total` = a fraction."""
+    if pair.name is not None:
+        place = columns.resolve(_EVAL_POSITION.sub("", pair.name)).position
+        if place in ("step", "epoch", "rank"):
+            return place
+        return "epoch" if total and pair.name.lower().startswith("train") and "epoch" not in builder.taken else None
+    if not total or "step_printed" in builder.taken:
+        return None
+    if _counts(builder, line, found, pair.token):
+        return "step"
+    return "epoch" if not names_epoch and _bracketed(line, found, pair.token) else None
 
 
 def _counts(builder: Builder, line: str, found: list[tokens.Token], token: int) -> bool:

@@ -1,4 +1,4 @@
-"""Logs in the shapes of many frameworks and loops (families*.toml): every row, kind, step, value and unit, and no metric more."""
+"""Logs in the shapes of many frameworks and loops (families*.toml): every row, step, value and unit, and no metric more."""
 
 import math
 import tomllib
