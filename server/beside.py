@@ -1,28 +1,26 @@
 """How runs stand beside the pinned baseline, kept in memory: a page of thousands of runs asks only for what has changed.
 
-A run is read as one curve and its settings, many runs in one query. A few runs are looked at when they are asked for; more
-of them by a thread of its own, the first ones first, and a page shows what is known so far.
+Each is compared with the baseline as on the page Compare. A few runs are looked at when they are asked for; more of them by a
+thread of its own, the first ones first, and a page shows what is known so far.
 """
 
 import logging
+import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import pandas as pd
+import numpy as np
 
-from analysis.compare.baseline import Baseline, Beside, light_beside
-from analysis.compare.conditions import light_conditions
-from analysis.compare.subject import EPOCH, LINE, STEP, Curve, curve_of, stitched
+from analysis.compare.baseline import Baseline, Beside, beside
 from server.baselines import baselines
-from server.subjects import all_given, is_numbered
+from server.subjects import subjects_of
 from storage.store import Store
 from storage.types import Run
 
 LOG = logging.getLogger("runvitals.beside")
-AT_ONCE = 24  # runs that are looked at while a page waits
-BATCH = 50  # runs of one query
-WIDTH = 200  # points of a curve: more than a baseline keeps
-REST_SECONDS = 0.02  # between two batches: pages come first
+AT_ONCE = 12  # runs that are looked at while a page waits
+BATCH = 10
+REST_SECONDS = 0.1  # between two batches: pages come first
 MOST_KNOWN = 100_000
 
 
@@ -32,6 +30,7 @@ class Standings:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[tuple[str, str], tuple[int, Beside]] = {}  # by run and edition of the baseline; of which version
+        self._repeats: dict[str, dict[str, float]] = {}  # by edition: how far its repeats lie off, in the logarithm
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -87,36 +86,14 @@ class Standings:
                 LOG.warning("Some runs could not be set beside the baseline %r", base.name, exc_info=True)
 
     def _look(self, runs: Sequence[Run], base: Baseline) -> None:
-        store, ids = self._store, [run.id for run in runs]
         if len(self._known) > MOST_KNOWN:
             self._known.clear()
-        curves = _curves(store, ids, base)
-        configs, given = store.configs(ids), all_given(store, ids)
-        last = _last(store.latest(ids))
-        for run in runs:
-            said = _said(configs.get(run.id, {}), last.get(run.id, {})) | given[run.id]
-            curve = curves.get(run.id)
-            unit = base.unit if curve is None or base.unit == EPOCH else LINE if is_numbered(store, run) else STEP
-            self._known[run.id, base.key] = run.version, light_beside(base, curve, said, unit=unit)
-
-
-def _said(config: Mapping[str, object], last: Mapping[str, float]) -> dict[str, object]:
-    """Return the conditions of a run as its settings and its last values tell them."""
-    printed = {"effective_batch": last.get("batch_size"), "steps_per_epoch": last.get("steps_per_epoch")}
-    return {name: value for name, value in printed.items() if value} | light_conditions(config, None)
-
-
-def _last(latest: pd.DataFrame) -> dict[str, dict[str, float]]:
-    wanted = latest[latest["metric"].isin(("batch_size", "steps_per_epoch"))]
-    found: dict[str, dict[str, float]] = {}
-    for run, metric, value in zip(wanted["run"], wanted["metric"], wanted["value"], strict=True):
-        found.setdefault(run, {})[metric] = value
-    return found
-
-
-def _curves(store: Store, ids: Sequence[str], base: Baseline) -> dict[str, Curve]:
-    """Return the curve of the metric of a baseline of each run that has it."""
-    if base.metric is None or not base.steps:
-        return {}
-    buckets = store.buckets_many(ids, base.metric, x=base.unit, width=WIDTH)
-    return {str(run): curve_of(base.metric, stitched(part)) for run, part in buckets.groupby("run", sort=False)}
+        here = {run.id for run in self._store.runs()}
+        its = subjects_of(self._store, [run for run in base.runs if run in here])
+        apart = self._repeats.setdefault(base.key, {})
+        for run, one in zip(runs, subjects_of(self._store, [run.id for run in runs]), strict=True):
+            others = [value for other, value in apart.items() if other != run.id]
+            found = beside(base, its, one, spread=float(np.sqrt(np.mean(np.square(others)))) if others else 0.0)
+            if found.repeat and found.loss is not None:
+                apart[run.id] = math.log1p(found.loss)
+            self._known[run.id, base.key] = run.version, found

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from analysis.compare.baseline import Baseline, Beside
-from analysis.compare.pairs import ALIKE, BETTER, REFUSED, WORSE
+from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, WORSE
 from messages import N_
 from server import service
 from storage.types import Run
@@ -21,9 +21,10 @@ SHORT = {  # sign and word, with the difference where there is one
     BETTER: N_("▼ better, {loss} %"),
     WORSE: N_("▲ worse, {loss} %"),
     ALIKE: N_("≈ not distinguishable"),
+    REPEATS: N_("≈ a repeat, {loss} %"),
     REFUSED: N_("⊘ not comparable"),
 }
-LOOKS = {BETTER: "trending_down", WORSE: "trending_up", ALIKE: "drag_handle", REFUSED: "block"}
+LOOKS = {BETTER: "trending_down", WORSE: "trending_up", ALIKE: "drag_handle", REPEATS: "content_copy", REFUSED: "block"}
 
 
 def pinned() -> Baseline | None:
@@ -45,8 +46,8 @@ def short(found: Beside | None) -> str | None:
     """Return the standing of a run in two words, None where there is none to tell."""
     if found is None or found.kind not in SHORT:
         return None
-    loss = number(100 * abs(found.loss or 0.0), digits=2)
-    return _(SHORT[found.kind]).format(loss=loss if found.kind in (WORSE, ALIKE) else f"−{loss}")
+    share = 100 * (found.loss or 0.0)
+    return _(SHORT[found.kind]).format(loss=number(abs(share), digits=2) if share >= 0 else f"−{number(-share, digits=2)}")
 
 
 def of_run(run: Run, base: Baseline | None) -> Beside | None:
@@ -73,7 +74,7 @@ def overlay(
 
     panel: counted from the last one (1). Only of a run that compares with the baseline.
     """
-    if reach is None or found.kind not in (BETTER, WORSE, ALIKE):
+    if reach is None or found.kind not in (BETTER, WORSE, ALIKE, REPEATS):
         return spec
     step, loss = np.asarray(base.steps), np.asarray(base.losses)
     inside = (step >= reach[0]) & (step <= reach[1]) & ((loss > 0) | (not log))

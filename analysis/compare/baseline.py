@@ -11,24 +11,32 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from analysis.compare.align import Aligned, common_points
-from analysis.compare.conditions import Said, conditions, kinds, listed
-from analysis.compare.config_diff import DIFFERENT, EQUAL, ConfigDiff, diff_of
-from analysis.compare.difference import LEAST, difference, second_difference_noise
-from analysis.compare.fairness import BATCH_APART, STALE, batch_ratio
+from analysis.compare.align import EQUAL
+from analysis.compare.comparison import MOST, Comparison, compare
+from analysis.compare.conditions import conditions
+from analysis.compare.difference import SEED_SPREAD, second_difference_noise
+from analysis.compare.fairness import BAR, REFUSE, STALE_BASELINE, Fairness
+from analysis.compare.fairness import STEP as STEP_LEVEL
 from analysis.compare.numbers import numbers
-from analysis.compare.pairs import ALIKE, BETTER, REFUSED, UNKNOWN, WORSE
-from analysis.compare.subject import HIGHER_IS_BETTER, LINE, STEP, Curve, Subject
+from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNKNOWN, WORSE
+from analysis.compare.subject import EPOCH, STEP, Curve, Subject
+from analysis.segment import Segment
 from messages import N_, Text
 
 CURVE = 100  # points of the curve that are kept
 FIRST_STEPS = 50  # points of the beginning, one by one
 NOT_BESIDE = N_("the baseline “{name}” and this run have no steps in common that could be compared")
+NOT_COMPARABLE = N_("not comparable with the baseline “{name}”: {why}")
 WORDS = {
-    BETTER: N_("better than the baseline “{name}” by {difference} % ± {error} up to step {step:,}"),
-    WORSE: N_("worse than the baseline “{name}” by {difference} % ± {error} up to step {step:,}"),
-    ALIKE: N_("not distinguishable from the baseline “{name}”: {difference} % ± {error} up to step {step:,}"),
+    BETTER: N_("better than the baseline “{name}” by {difference} % ± {error} {where}, up to {end:,}"),
+    WORSE: N_("worse than the baseline “{name}” by {difference} % ± {error} {where}, up to {end:,}"),
+    ALIKE: N_("not distinguishable from the baseline “{name}”: {difference} % ± {error} {where}, up to {end:,}"),
+    REPEATS: N_(
+        "{difference} % ± {error} away from the baseline “{name}” {where}, up to {end:,}, "
+        "and nothing in the logs tells the two apart"
+    ),
 }
 
 
@@ -72,17 +80,19 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Beside:
-    """The loss of a run beside a baseline, at equal steps.
+    """The loss of a run beside a baseline, at equal steps: what a comparison of the two says, as one of very many.
 
-    kind: better | worse | not_distinguishable | refused | unknown, text: the same as a sentence. loss: relative to the
-    baseline (0.03: 3 % more) up to `step`, error: half of its interval; None where nothing can be said.
+    kind: better | worse | not_distinguishable | repeats | refused | unknown, text: the same as a sentence. loss: relative to
+    the baseline (0.03: 3 % more) up to `end` (a step), error: half of its interval; None where nothing can be said.
+    repeat: the run is one more of the same configuration.
     """
 
     kind: str
     text: Text
     loss: float | None = None
     error: float | None = None
-    step: float | None = None
+    end: float | None = None
+    repeat: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ class Deltas:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         plain = {name: getattr(self, name) for name in ("first", "step_seconds", "memory")}
-        plain |= {name: getattr(self.beside, name) for name in ("kind", "loss", "error", "step")}
+        plain |= {name: getattr(self.beside, name) for name in ("kind", "loss", "error", "end")}
         text = self.beside.text.to_dict()
         return {"baseline": self.baseline.name, **plain, "text": text, "stale": self.stale.to_dict() if self.stale else None}
 
@@ -150,87 +160,64 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def deltas(base: Baseline, one: Subject) -> Deltas:
-    """Return a run beside a baseline."""
-    said = conditions(one)
-    figures = numbers(one, said, metric=base.metric)
+    """Return a run beside a baseline, from what is kept of the baseline alone."""
+    figures = numbers(one, conditions(one), metric=base.metric)
     seconds = figures.step_seconds[1] if figures.step_seconds else None
     pace, memory = _ratio(seconds, base.step_seconds), _ratio(figures.memory, base.memory)
-    pair = _pair(base, {name: its.value for name, its in said.items()})
-    level = beside(base, one.curves.get(base.metric or ""), pair, unit=one.unit)
-    return Deltas(base, level, _ratio(figures.first, base.first), pace, memory, _stale(base, pair))
+    told = _compared(base, [], one, SEED_SPREAD)
+    stale = next((reason.text for reason in told.fair.reasons if reason.code == STALE_BASELINE), None)
+    return Deltas(base, _beside(base, told), _ratio(figures.first, base.first), pace, memory, stale)
 
 
-def light_beside(base: Baseline, curve: Curve | None, said: Mapping[str, Any], *, unit: str = STEP) -> Beside:
-    """Return the loss of a run beside a baseline from its curve and its conditions by name alone: for lists of many runs."""
-    return beside(base, curve, _pair(base, said), unit=unit)
+def beside(base: Baseline, runs: Sequence[Subject], one: Subject, *, spread: float = SEED_SPREAD) -> Beside:
+    """Return the loss of a run beside a baseline: the judgement of a comparison, with an interval that never is narrower.
 
-
-def beside(base: Baseline, curve: Curve | None, pair: ConfigDiff, *, unit: str) -> Beside:
-    """Return the loss of a run beside a baseline; pair: what differs between the two."""
-    reason = _stale(base, pair) or _barred(base, pair)
-    if reason is not None:
-        return Beside(REFUSED, reason)
-    gaps: dict[str, Any] = {"name": base.name}
-    if curve is None or len(curve) < LEAST or len(base.steps) < LEAST or unit != base.unit or unit == LINE:
-        return Beside(UNKNOWN, Text(NOT_BESIDE, gaps))
-    curves = _aligned(base, curve)
-    if curves is None:
-        return Beside(UNKNOWN, Text(NOT_BESIDE, gaps))
-    found = difference(curves, 0, 1, higher_is_better=base.metric in HIGHER_IS_BETTER)
-    if found.value is None or found.relative is None or found.error is None:
-        return Beside(UNKNOWN, Text(NOT_BESIDE, gaps))
-    kind = ALIKE if found.first_is_better is None else BETTER if found.first_is_better else WORSE
-    amount, error = found.percent
-    gaps |= {"difference": amount, "error": error, "step": int(curves.x[-1])}
-    low, high = found.interval
-    return Beside(kind, Text(WORDS[kind], gaps), found.relative, (high - low) / 2, float(curves.x[-1]))
-
-
-def _aligned(base: Baseline, curve: Curve) -> Aligned | None:
-    """Return the run (first) and the baseline on common steps, None where they have too few.
-
-    A baseline keeps points of its curve, not means around them: so the run is taken at the same points.
+    runs: those of the baseline that are still there; without any what is kept of them stands for them. spread: between
+    repeats, as far as it is known. A comparison takes MOST runs at most, so no choice of runs makes more of a difference.
     """
-    both = [(curve.step, curve.value), (np.asarray(base.steps), np.asarray(base.losses))]
-    places = [step for step, _value in both]
-    low, high = max(float(x[0]) for x in places), min(float(x[-1]) for x in places)
-    inside = [int(np.sum((x >= low) & (x <= high))) for x in places]
-    if low > high or min(inside) < LEAST:
-        return None
-    log = base.metric not in HIGHER_IS_BETTER and all(float(value.min()) > 0 for _step, value in both)
-    x = common_points(places, inside, low, high)
-    y = np.array([np.interp(x, step, np.log(value) if log else value) for step, value in both])
-    return Aligned(base.metric or "", "step", x, y, log, (inside[0], inside[1]))
+    return _beside(base, _compared(base, runs, one, spread))
+
+
+def _compared(base: Baseline, runs: Sequence[Subject], one: Subject, spread: float) -> Comparison:
+    """Return the comparison of a run with a baseline, at equal steps and as one of as many as a comparison takes."""
+    subjects = [*(runs or [as_subject(base)]), one]
+    return compare(subjects, axis="step", metric=base.metric, is_baseline=True, among=MOST - 1, spread=spread)
+
+
+def _beside(base: Baseline, told: Comparison) -> Beside:
+    """Return what a comparison says of its last run beside its base."""
+    pair, axis = told.pairs[-1], told.view.axis
+    lead, one = told.sides[told.base].subject, told.sides[pair.run].subject
+    gaps: dict[str, Any] = {"name": base.name}
+    why = _forbidden(told.fair.about(lead.id, one.id))
+    if why is not None:
+        return Beside(REFUSED, Text(NOT_COMPARABLE, gaps | {"why": why}))
+    found = pair.differences.get(axis or "")
+    same_axis = axis == ("epochs" if lead.unit == one.unit == EPOCH else "step")
+    if found is None or found.relative is None or found.error is None or pair.kind not in WORDS or not same_axis:
+        return Beside(UNKNOWN, Text(NOT_BESIDE, gaps))
+    end = min(float(side.curves[found.metric].step[-1]) for side in (lead, one))
+    amount, error = found.percent
+    gaps |= {"difference": amount, "error": error, "where": Text(EQUAL[found.axis]), "end": int(end)}
+    low, high = found.interval
+    repeat = any({told.base, pair.run} <= set(group) for group in told.groups)
+    return Beside(pair.kind, Text(WORDS[pair.kind], gaps), found.relative, (high - low) / 2, end, repeat)
+
+
+def _forbidden(fair: Fairness) -> Text | None:
+    """Return why levels do not compare at equal steps, None where they do."""
+    forbids = (REFUSE, BAR, STEP_LEVEL)
+    reasons = [reason for reason in fair.reasons if reason.level in forbids or reason.code == STALE_BASELINE]
+    return min(reasons, key=lambda reason: reason.code != STALE_BASELINE).text if reasons else None
+
+
+def as_subject(base: Baseline) -> Subject:
+    """Return a run made of what is kept of a baseline."""
+    step, value = np.asarray(base.steps), np.asarray(base.losses)
+    rows = pd.DataFrame({"step": step, base.metric: value} if base.metric else {"step": step})
+    curves = {base.metric: Curve(step, value, np.ones(len(step)))} if base.metric and len(step) else {}
+    return Subject(base.name, base.name, {}, Segment(0, rows), curves, given=base.said, rows=len(step), unit=base.unit)
 
 
 def _ratio(mine: float | None, its: float | None) -> float | None:
     return mine / its - 1 if mine is not None and its else None
-
-
-def _pair(base: Baseline, said: Mapping[str, Any]) -> ConfigDiff:
-    mine, its = ({key: Said(value, "given") for key, value in one.items()} for one in (said, base.said))
-    return diff_of([its, mine], [{}, {}])
-
-
-def _stale(base: Baseline, pair: ConfigDiff) -> Text | None:
-    """Return why a baseline is stale: parallelism, batch or data are not those that it was made with."""
-    changed = [row for row in pair.rows if row.status == DIFFERENT and row.key in STALE]
-    if not changed:
-        return None
-    gaps = {"name": base.name, "what": listed(Text(row.title) for row in changed)}
-    return Text(N_("the baseline “{name}” is stale: it was made with another {what}; make a new one"), gaps)
-
-
-def _barred(base: Baseline, pair: ConfigDiff) -> Text | None:
-    """Return why losses do not compare with those of the baseline at equal steps, None where nothing says so."""
-    changed = [row for row in pair.rows if row.known and row.status == DIFFERENT and kinds()[row.key].bars == "absolute"]
-    sizes = pair.row("effective_batch")
-    if sizes is None or sizes.status != EQUAL:
-        changed += [row for row in pair.rows if row.status == DIFFERENT and row.key == "accumulation"]
-    ratio, row = batch_ratio(pair)
-    if row is not None and ratio is not None and not 1 / BATCH_APART < ratio < BATCH_APART:
-        changed = [*changed, row]
-    if not changed:
-        return None
-    gaps = {"name": base.name, "what": listed(Text(row.title) for row in changed)}
-    return Text(N_("not comparable with the baseline “{name}”: it was made with another {what}"), gaps)

@@ -99,11 +99,14 @@ def compare(
     reach: float | None = None,
     is_baseline: bool = False,
     goodput: Mapping[str, float] | None = None,
+    among: int = 1,
+    spread: float = SEED_SPREAD,
 ) -> Comparison:
     """Return the comparison of runs with the one at `base`. Raises ValueError without any run.
 
     axis, metric: what a person chose; where the runs do not have it, or none is chosen, the fairest they have. price: of one
-    GPU-hour. reach: loss that "what it took" is about. goodput: by run.
+    GPU-hour. reach: loss that "what it took" is about. goodput: by run. among: how many differences are looked at together,
+    where those of other comparisons count too. spread: between repeats as known from elsewhere, at least.
     """
     if not subjects:
         raise ValueError("there is no run to compare")
@@ -116,8 +119,8 @@ def compare(
     fair = fairness(subjects, said, pairs=apart, whole=diff, base=base, names=names, is_baseline=is_baseline)
     kinship = groups(subjects, said)
     view, metrics = _view(sides, base, fair, axis, metric, price)
-    spread, repeats = _spread(sides, kinship, view)
-    view = View(view.axis, view.axes, view.metric, view.relative, price, spread, max(len(apart), 1))
+    own, repeats = _spread(sides, kinship, view)
+    view = View(view.axis, view.axes, view.metric, view.relative, price, max(own, spread), max(len(apart), among))
     single = {run for reason in fair.reasons if reason.code == "one_variable" for run in reason.runs}
     causes = {subjects[n].id: one.varied[0] for n, one in apart.items() if subjects[n].id in single}
     became = _states(sides, base, view, fair, causes)

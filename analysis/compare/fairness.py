@@ -21,7 +21,7 @@ REFUSE, BAR, STEP, WARN, NOTE, GOOD = "refuse", "bar", "step", "warn", "note", "
 LEVELS = (REFUSE, BAR, STEP, WARN, GOOD, NOTE)
 DATA_AXES = ("tokens", "samples", "epochs")
 STALE = ("gpus", "nodes", "tensor_parallel", "pipeline_parallel", "data_parallel", "batch", "effective_batch", "dataset", "mix")
-RATE_APART = 1.3  # learning rates at the end of the common way that are apart although they are not what is varied
+STALE_BASELINE = "stale_baseline"
 BATCH_APART = 1.05
 MORE = "…"
 SEVERAL = 6  # variables that are named
@@ -276,8 +276,8 @@ def _stale(pair: ConfigDiff) -> Found:
     changed += [row for row in pair.varied if row.six == "parallel" and not row.known]
     if changed:
         gaps = {"what": listed({row.key: title_of(row) for row in changed}.values())}
-        template = N_("the baseline is stale: it was made with another {what}; make a new one for this configuration")
-        yield "stale_baseline", WARN, Text(template, gaps)
+        template = N_("the baseline is stale: it was made under other conditions ({what}); make a new one for these")
+        yield STALE_BASELINE, WARN, Text(template, gaps)
 
 
 def _printing(a: Subject, b: Subject, name_a: str, name_b: str) -> Found:

@@ -168,12 +168,14 @@ def test_a_baseline_is_kept_and_read_back():
 
 
 def test_deltas_tell_loss_pace_and_memory_at_the_last_common_step():
-    base = made_of("good", [run("a", law(steps_of(400)), step_time_seconds=0.4, memory_peak_bytes=8e9)])
-    found = deltas(base, run("b", law(steps_of(200), shift=0.05), step_time_seconds=0.5, memory_peak_bytes=12e9))
+    base = made_of("good", [run("a", noisy(steps_of(400), seed=1), lr=5e-4, step_time_seconds=0.4, memory_peak_bytes=8e9)])
+    found = deltas(
+        base, run("b", noisy(steps_of(200), shift=0.1, seed=2), lr=1e-3, step_time_seconds=0.5, memory_peak_bytes=12e9)
+    )
     assert found.beside.kind == "worse"
-    assert found.beside.step == pytest.approx(2000, abs=20)
-    assert found.beside.loss == pytest.approx(0.05, abs=0.005)
-    assert found.beside.text.render().startswith("worse than the baseline “good” by 5")
+    assert found.beside.end == pytest.approx(2000, abs=20)
+    assert found.beside.loss == pytest.approx(0.1, abs=0.02)
+    assert found.beside.text.render().startswith("worse than the baseline “good” by ")
     assert found.step_seconds == pytest.approx(0.25)
     assert found.memory == pytest.approx(0.5)
     assert found.stale is None
@@ -206,5 +208,5 @@ def test_repeats_of_a_baseline_are_not_told_apart():
 
 def test_a_run_without_a_loss_has_no_delta_of_it():
     base = made_of("good", [run("a")])
-    assert deltas(base, run("b", np.full(30, np.nan))).beside.kind == "unknown"
-    assert deltas(made_of("none", [run("c", np.full(30, np.nan))]), run("d")).beside.kind == "unknown"
+    assert deltas(base, run("b", np.full(30, np.nan))).beside.kind == "refused"
+    assert deltas(made_of("none", [run("c", np.full(30, np.nan))]), run("d")).beside.kind == "refused"

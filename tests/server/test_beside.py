@@ -3,6 +3,7 @@
 import pytest
 
 from server import baselines
+from server.compare import comparison
 from tests.pages.conftest import app as app
 from tests.pages.conftest import shop as shop
 from tests.pages.helpers import take, words
@@ -44,6 +45,39 @@ def test_a_run_is_looked_at_once_a_version(shop, runs, monkeypatch):
     assert kinds_of(shop, base) == before
 
 
+def test_a_difference_that_compare_does_not_claim_is_not_claimed_by_the_list(shop):
+    """Of two runs alone 0.6 % are told apart; one of many lies that far off by chance."""
+    logs = {"base": log(), "near": log(shift=0.994, rate="0.001")}
+    logs |= {f"far{n}": log(shift=1 + n / 5, rate=f"0.00{n}") for n in range(2, 6)}
+    ids = {name: take(shop, text, f"{name}.log") for name, text in logs.items()}
+    baselines.save_baseline(shop.store, "good", [ids["base"]])
+    assert comparison(shop, [ids["base"], ids["near"]]).verdict == "better"
+    told = comparison(shop, list(ids.values()), is_baseline=True)
+    among = {told.sides[pair.run].subject.name: pair.kind for pair in told.pairs}
+    listed = kinds_of(shop, shop.standings.baseline())
+    assert listed["near.log"] == among["near.log"] == "not_distinguishable"
+    assert {name for name, kind in listed.items() if kind in ("better", "worse")} <= {
+        name for name, kind in among.items() if kind in ("better", "worse")
+    }
+
+
+def test_how_far_repeats_of_the_baseline_lie_apart_counts_for_the_list_too(shop):
+    ids = {name: take(shop, log(**more), name) for name, more in NAMED.items() if name != "other.log"}
+    baselines.save_baseline(shop.store, "good", [ids["a.log"]])
+    assert kinds_of(shop, shop.standings.baseline())["worse.log"] == "worse"
+    for shift in (1.1, 1.05, 0.9):
+        take(shop, log(shift=shift), f"repeat{shift}.log")
+    baselines.save_baseline(shop.store, "again", [ids["a.log"]])
+    assert kinds_of(shop, shop.standings.baseline("again"))["repeat0.9.log"] == "repeats"
+    take(shop, log(shift=1.12, rate="0.001"), "later.log")
+    assert kinds_of(shop, shop.standings.baseline("again"))["later.log"] == "not_distinguishable"
+
+
+def test_a_baseline_outlives_its_runs(shop, runs):
+    shop.store.delete_run(runs["a.log"])
+    assert kinds_of(shop, shop.standings.baseline())["worse.log"] == "worse"
+
+
 def test_another_baseline_of_the_same_name_is_another(shop, runs):
     kinds_of(shop, shop.standings.baseline())
     baselines.save_baseline(shop.store, "good", [runs["worse.log"]])
@@ -69,6 +103,6 @@ def test_the_overview_and_run_health_tell_it(shop, runs, app):
     assert "Worse than the baseline “good” by 10" in words(health)
     assert "dashed grey line" in words(health)
     refused = words(app("health", run=runs["other.log"]))
-    assert "is stale: it was made with another " in refused
+    assert "Not comparable with the baseline “good”: the baseline is stale: it was made under other conditions (" in refused
     assert "dashed grey line" not in refused
     assert "the baseline" not in words(app("health", run=runs["a.log"]))
