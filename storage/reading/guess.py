@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.reading import formats
-from storage.reading.containers import Delimited, HfDict, JsonLines, TrainerState
+from storage.reading.containers import Delimited, HfDict, JsonColumns, JsonLines, TrainerState
 from storage.reading.decode import Block
 from storage.reading.text import TextReader
 
@@ -21,6 +21,8 @@ def guess(sample: bytes, final: bool) -> str | None:
         return TrainerState.name
     if _unfinished_document(sample) and not final:
         return None
+    if JsonColumns.score(sample) >= SURE:
+        return JsonColumns.name
     if _declared(sample):
         return "text"
     if final or sample.count(b"\n") >= ENOUGH:

@@ -9,7 +9,8 @@ import pytest
 from storage.reader import LogReader
 from storage.reading import formats
 
-FAMILIES = tomllib.loads(Path(__file__).with_name("families.toml").read_text(encoding="utf-8"))["family"]
+FILES = sorted(Path(__file__).parent.glob("families*.toml"))
+FAMILIES = [family for file in FILES for family in tomllib.loads(file.read_text(encoding="utf-8"))["family"]]
 SAMPLES = {f"{one.name} {at}": sample["text"] for one in formats.shipped().values() for at, sample in enumerate(one.samples)}
 SAMPLES |= {family["name"]: family["text"] for family in FAMILIES}
 SIZES = (1, 64)
