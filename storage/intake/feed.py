@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from messages import N_, Text
+from storage.keeping.group import Group
 from storage.keeping.sources import SETTLED, STREAM, WHOLE, Source
 from storage.keeping.writer import RunWriter
 from storage.reader import LogReader, can_go_on
@@ -56,12 +57,12 @@ class Feeder:
         self._writer = store.writer
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> Iterator[Group]:
         """Bring what is fed in the block into the store at once at its end, or nothing of it."""
         with self.store.together() as group:
             self._writer = group.writer
             try:
-                yield
+                yield group
             finally:
                 self._writer = self.store.writer
 

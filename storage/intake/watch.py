@@ -19,12 +19,14 @@ from storage.intake.follow import BUDGET_BYTES, Follower, Log
 from storage.intake.origins import Origins
 from storage.intake.places import unrotated
 from storage.intake.scan import Entry, Problem, Scan, scan, unreadable
+from storage.keeping.group import Group
 from storage.keeping.sources import STREAM, Source, Watched
 from storage.store import Store, StoreError, UnknownRun
 from storage.types import UnreadableLog
 
 LOG = logging.getLogger("runvitals.watch")
 LITTLE_BYTES = 1 << 16  # that a log has to give at most to share a transaction with others
+GROUP_LOGS, GROUP_BYTES = 64, 4 << 20  # that share a transaction at most: so much is read again should it fail
 TURN_SECONDS = 0.25  # for logs that changed, before it is seen which others have: none is kept waiting for a whole round
 STATUS_SECONDS = 1.0  # between two times that people are told
 SETTLE_SECONDS = 0.2  # of a poll are given to logs that have come to rest
@@ -259,7 +261,9 @@ class Watcher:
         for little, logs in groupby(sorted(self._waiting.values(), key=_turn), key=_has_little):
             turn = _Turn(logs, until if self._thread is not None else None, self._stop)
             if little:
-                self._together(turn)
+                sharing = iter(turn)
+                while self._together(sharing):
+                    pass
             else:
                 for log in turn:
                     self._guarded(log, self._follower.advance)
@@ -268,23 +272,46 @@ class Watcher:
                 return not self._stop.is_set()
         return any(log.more for log in self._waiting.values())
 
-    def _together(self, logs: Iterable[Log]) -> None:
-        """Read logs of which each has little to give in one transaction; should that fail, each by itself."""
+    def _together(self, logs: Iterator[Log]) -> bool:
+        """Read logs of which each has little to give, as many as may share a transaction; return whether there were any.
+
+        Should the transaction fail, each of them is read by itself.
+        """
         read: list[tuple[Log, list[Fed]]] = []
+        size = 0
         try:
-            with self._feeder.together():
+            with self._feeder.together() as group:
                 for log in logs:
+                    size += log.behind
                     read.append((log, []))
-                    read[-1][1].extend(self._follower.advance(log))
+                    self._share(group, *read[-1])
+                    if len(read) >= GROUP_LOGS or size >= GROUP_BYTES:
+                        break
         except Exception as error:
             LOG.info("Logs are read one by one: %s", error)
-            for log, _ in read:
-                self._again_from_store(log)
-                self._guarded(log, self._follower.advance)
+            self._one_by_one(read)
+        else:
+            for log, fed in read:
+                self._tell(log, fed)
                 self._had_turn(log)
-            return
+        return bool(read)
+
+    def _share(self, group: Group, log: Log, fed: list[Fed]) -> None:
+        """Read a log in a transaction that it shares; what goes wrong before anything of it is in there concerns it alone."""
+        before = group.opened
+        try:
+            fed.extend(self._follower.advance(log))
+        except Exception as error:
+            if group.opened > before:
+                raise
+            self._went_wrong(log, error)
+
+    def _one_by_one(self, read: Iterable[tuple[Log, list[Fed]]]) -> None:
+        """Read logs again, each by itself, behind what the store has of what they gave together."""
         for log, fed in read:
-            self._tell(log, fed)
+            self._again_from_store(log)
+            self._tell(log, [one for one in fed if one.source in log.sources])
+            self._guarded(log, self._follower.advance)
             self._had_turn(log)
 
     def _had_turn(self, log: Log) -> None:
@@ -309,24 +336,25 @@ class Watcher:
         """Read a log; whatever goes wrong concerns this log alone and can be tried again."""
         try:
             fed = read(log)
-        except FileNotFoundError:  # gone since it was seen; the next poll knows more
-            return
-        except UnknownRun:  # deleted: not to come back with the next line
-            self._again_from_store(log)
-        except UnreadableLog as error:
-            log.open_end = False
-            log.problem = Problem("no_log", log.base, error.message)
-            self._again_from_store(log)
-        except OSError as error:
-            log.problem = unreadable(log.base, error)
-            self._again_from_store(log)
         except Exception as error:
-            LOG.exception("%s could not be read", log.base)
-            self._again_from_store(log)
-            log.dirty = True
-            self._failed(error)
+            self._went_wrong(log, error)
         else:
             self._tell(log, fed)
+
+    def _went_wrong(self, log: Log, error: Exception) -> None:
+        """Note what keeps a log from being read."""
+        if isinstance(error, FileNotFoundError):  # gone since it was seen; the next poll knows more
+            return
+        if isinstance(error, UnreadableLog):
+            log.open_end = False
+            log.problem = Problem("no_log", log.base, error.message)
+        elif isinstance(error, OSError):
+            log.problem = unreadable(log.base, error)
+        elif not isinstance(error, UnknownRun):  # a deleted run does not come back with the next line
+            LOG.error("%s could not be read", log.base, exc_info=error)
+            log.dirty = True
+            self._failed(error)
+        self._again_from_store(log)
 
     def _tell(self, log: Log, fed: Iterable[Fed]) -> None:
         for one in fed:
@@ -371,8 +399,11 @@ class _Turn:
 
 
 def _has_little(log: Log) -> bool:
-    """Say whether a log can share a transaction with others: it has a run that only goes on, and little is new."""
-    return bool(log.sources) and log.sources[-1].mode == STREAM and log.problem is None and log.behind <= LITTLE_BYTES
+    """Say whether a log can share a transaction with others: little is new, and it has a run that only goes on, or will get
+    one of its own."""
+    # Not a new lane: which of them stands for the others is known once the first one is in the store.
+    alone = log.sources[-1].mode == STREAM if log.sources else len(log.files) == 1 and not log.place.lane
+    return alone and log.problem is None and log.behind <= LITTLE_BYTES
 
 
 def _turn(log: Log) -> tuple[bool, float]:

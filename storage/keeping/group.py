@@ -18,7 +18,7 @@ class Group:
     """Writers whose commits become durable and visible together, at the end of the block; with `at_once` each by itself.
 
     An error takes back all that is not durable yet. A run that comes twice, or one that another thread is writing, makes
-    durable what there is before it. For one thread; made by `Store.together` and `Store.writer`.
+    durable what there is before it. `opened` counts the writers. For one thread; made by `Store.together` and `Store.writer`.
     """
 
     def __init__(self, warehouse: Warehouse, *, at_once: bool = False) -> None:
@@ -29,6 +29,7 @@ class Group:
         self._changes: Changes | None = None
         self._writers: dict[str, RunWriter] = {}
         self._emptied: dict[str, Path] = {}
+        self.opened = 0
 
     def __enter__(self) -> "Group":
         return self
@@ -49,6 +50,7 @@ class Group:
         self, run_id: str | None = None, *, name: str = "", source: str | None = None, replace: bool = False
     ) -> Iterator[RunWriter]:
         """Write a run, as `Store.writer` does; of several together each must commit."""
+        self.opened += 1
         if run_id is not None:
             self._lock(run_id)
         if self._cursor is None or self._changes is None:
