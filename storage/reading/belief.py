@@ -18,6 +18,7 @@ from storage.reading.plans import LOSS_ROLES
 REPEATS, REPEATS_WEAK = 3, 10  # lines under the same names before they are believed; of a declared weak form …
 REPEATS_DOCUMENT = 6  # … and in a document, which shows examples
 _DOCUMENT = re.compile(rb"\s*(?:#{1,2} \S[^\n]*\n\s*\n|<!DOCTYPE|<html|<!--)", re.IGNORECASE)
+REPEATS_ALONE, REPEATS_ALONE_GROWING = 10, 200  # a loss without a step, in a whole log and in one that still grows
 REPEATS_OTHER = 10  # … and of another form in which a declared log goes on
 MAX_WAITING, MAX_KINDS = 500, 1000
 _NO_TRAINING = re.compile(r"\b(?:eval|valid|val|test|dev|bench|infer|generat|warm)", re.IGNORECASE)
@@ -74,6 +75,8 @@ class Belief:
             return []
         if plan.format is not None and not plan.weak and not self.document:
             return [self._declared(line)]
+        if _alone(plan):
+            return self._lone(line)
         if plan.names in self.kinds:
             return [line]
         if self.main is not None and number > self.main_line:
@@ -91,6 +94,16 @@ class Belief:
         self.document = False
         self.kinds[plan.names] = plan.kind
         return self._release()
+
+    def _lone(self, line: Waiting) -> list[Waiting]:
+        """Return the lines with nothing but a loss, where the log has no others and repeats them often enough."""
+        if self.main is not None or self._places() or self.document:
+            return []
+        if line.plan.names in self.kinds:
+            return [line]
+        self._waiting = [*self._waiting[-MAX_WAITING:], line]
+        same = [one for one in self._waiting if one.plan.names == line.plan.names]
+        return self._take(same) if len(same) >= REPEATS_ALONE_GROWING else []
 
     def _declared(self, line: Waiting) -> Waiting:
         if line.plan.format is not None and not line.plan.weak and is_main(line.plan):
@@ -115,7 +128,9 @@ class Belief:
 
     def _take(self, lines: list[Waiting]) -> list[Waiting]:
         names = lines[0].plan.names
-        self.kinds[names], self.others[names] = lines[0].plan.kind, lines[0].number
+        self.kinds[names] = lines[0].plan.kind
+        if self.main is not None:
+            self.others[names] = lines[0].number
         self._waiting = [one for one in self._waiting if one.plan.names != names]
         return lines
 
@@ -156,6 +171,10 @@ class Belief:
         if self.main is not None or self.kinds or self.document:
             self.examples = len(waiting) if self.document else 0
             return []
+        alone = [line for line in waiting if _alone(line.plan)]
+        waiting = [line for line in waiting if not _alone(line.plan)]
+        if not waiting and len(alone) >= REPEATS_ALONE:
+            waiting = alone
         sure = [line for line in waiting if line.plan.weak or {"step_printed", "epoch"} & set(line.plan.names)]
         if len(sure) < SHORT_LOG * lines:
             return []
@@ -186,6 +205,11 @@ class Belief:
 
 def _evaluates(line: Waiting) -> bool:
     return line.plan.kind == "eval"
+
+
+def _alone(plan: Plan) -> bool:
+    """Say whether an undeclared line has nothing but a loss."""
+    return plan.weak and plan.format is None
 
 
 def is_document(head: bytes) -> bool:

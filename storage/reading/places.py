@@ -123,7 +123,7 @@ def _lone_step(builder: Builder, line: str, found: list[tokens.Token]) -> None:
         builder.position(after, "step")
         return
     total = after < len(found) and bool(_FRACTION.fullmatch(line[found[first].end : found[after].start]))
-    leads = not head.strip() or _LOGGER.search(head) or total and _OF_TRAINING.search(head)
+    leads = _LOGGER.search(head) or total and (not head.strip() or _OF_TRAINING.search(head))
     if leads and re.match(r" *\][\s:]", line[found[first + total].end :]):
         builder.position(first, "step")
         if total:

@@ -137,11 +137,12 @@ def undeclared(line: str, found: list[tokens.Token]) -> Plan | Damage | None:
     places.clocks(builder)
     _stamp(builder, found)
     fields = _evaluated(line, found, builder.result())
-    if sure < MIN_UNDERSTOOD or not _measures(fields) or not _tells_training(fields):
+    alone = _is_loss_alone(fields, sure)
+    if sure < MIN_UNDERSTOOD or not _measures(fields) or not (alone or _tells_training(fields)):
         return None
     if understood.broken:
         return Damage(None, Text(N_("{value} is not a number"), {"value": understood.broken}))
-    return Plan(None, _kind(fields), fields)
+    return Plan(None, _kind(fields), fields, weak=alone)
 
 
 def _is_place_in_source(line: str, token: tokens.Token, name: str) -> bool:
@@ -192,6 +193,12 @@ def _tells_training(fields: tuple[Field, ...]) -> bool:
     metrics = [f for f in fields if f.described and (f.described.role in METRIC_ROLES or _METRIC_WORD.search(f.column))]
     placed = "step_printed" in names or "epoch" in names
     return len(metrics) >= (1 if placed else 2)
+
+
+def _is_loss_alone(fields: tuple[Field, ...], sure: float) -> bool:
+    """Say whether a line prints a training loss and nothing else, a clock aside."""
+    measured = [f for f in fields if f.column != "timestamp"]
+    return sure == 1 and len(measured) == 1 and measured[0].described is not None and measured[0].described.role in LOSS_ROLES
 
 
 def _kind(fields: tuple[Field, ...]) -> str:

@@ -33,6 +33,6 @@ _DOCUMENTS = (TrainerState, JsonColumns)
 CONTAINERS = (*_DOCUMENTS, JsonLines, Delimited, HfDict, Mllog, Boxes, NvidiaSmi, Keras, Markdown, GpuRows, Stanzas)
 
 __all__ = [
-    "CONTAINERS", "Boxes", "Delimited", "GpuRows", "HfDict", "JsonColumns", "JsonLines", "Keras", "Markdown", "Mllog", "NvidiaSmi",
-    "Stanzas", "TfEvents", "TrainerState",
+    "CONTAINERS", "Boxes", "Delimited", "GpuRows", "HfDict", "JsonColumns", "JsonLines", "Keras", "Markdown", "Mllog",
+    "NvidiaSmi", "Stanzas", "TfEvents", "TrainerState",
 ]  # fmt: skip
