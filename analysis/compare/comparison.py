@@ -268,4 +268,6 @@ def _verdict(pairs: Sequence[Pair], base: str, axis: str | None) -> tuple[str, T
     alike, unknown = counts[ALIKE] + counts[REPEATS], counts[REFUSED] + counts[UNKNOWN]
     text = Text(AHEAD if counts[WORSE] else LEVEL, {"base": base, "worse": counts[WORSE], "alike": alike})
     kind = WORSE if counts[WORSE] else ALIKE if alike else UNKNOWN
-    return kind, Text(NOT_ALL, {"said": text, "unknown": unknown}) if unknown else text
+    text = Text(NOT_ALL, {"said": text, "unknown": unknown}) if unknown else text
+    least = min((pair.covered for pair in pairs if pair.covered), key=lambda one: one.share, default=None)
+    return kind, text if least is None else least.condition(text)

@@ -9,6 +9,7 @@ import numpy as np
 from analysis.compare.align import EQUAL, Aligned, aligned
 from analysis.compare.conditions import Said
 from analysis.compare.config_diff import Row
+from analysis.compare.covered import Covered, covered
 from analysis.compare.difference import SEED_SPREAD, Difference, difference, second_difference_noise, sentence
 from analysis.compare.expected import Expectation, expectations
 from analysis.compare.fairness import STEP, Fairness
@@ -49,7 +50,8 @@ class Side:
 @dataclass(frozen=True)
 class Pair:
     """A run (its position) beside the base. kind: better | worse (than the base) | not_distinguishable | repeats | refused |
-    unknown; text: the same as a sentence. differences: by axis. varied: the variables that differ.
+    unknown; text: the same as a sentence. differences: by axis. varied: the variables that differ. covered: the part of an
+    epoch or plan behind it, where that is small.
     """
 
     run: int
@@ -59,6 +61,7 @@ class Pair:
     varied: tuple[Row, ...]
     parting: Parting | None = None
     expected: tuple[Expectation, ...] = ()
+    covered: Covered | None = None
 
 
 def pair_of(
@@ -78,13 +81,14 @@ def pair_of(
     if view.metric is None or view.axis is None:
         return Pair(position, UNKNOWN, Text(NO_METRIC), {}, varied, None, expected)
     found: dict[str, Difference] = {}
-    why, part = None, None
+    why, part, end = None, None, 0.0
     for axis in dict.fromkeys(("step", view.axis, *view.axes)):
         curves = _aligned(one, base, axis, view) if axis in view.axes and fair.allows(axis) else None
         if isinstance(curves, Aligned):
             if part is None and curves.log and len(curves) > 1:
                 part = parting(curves, 0, 1, (one.name, base.name))
             found[axis] = _difference(curves, one.subject, base.subject, view)
+            end = float(curves.x[-1]) if axis == view.axis else end
         elif axis == view.axis:
             why = curves
     if not fair.allows(view.axis):
@@ -97,7 +101,9 @@ def pair_of(
     if down[0] != down[1] and between.value is not None:
         return Pair(position, WORSE if down[0] else BETTER, _broke(one, base, between, down[0]), found, varied, part, expected)
     text = sentence(between, (one.name, base.name), told_apart=bool(varied), relative=view.relative)
-    return Pair(position, _kind(between, told_apart=bool(varied)), text, found, varied, part, expected)
+    share = covered([one.subject, base.subject], [one.said, base.said], view.axis, end, price=view.price)
+    text = text if share is None or between.value is None else share.condition(text)
+    return Pair(position, _kind(between, told_apart=bool(varied)), text, found, varied, part, expected, share)
 
 
 def _aligned(one: Side, base: Side, axis: str, view: View) -> Aligned | Text:

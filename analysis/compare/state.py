@@ -20,6 +20,7 @@ HIGH_START = 2.0  # times the start of the others, and above that of any vocabul
 SLOW_STEP = 3.0  # times the usual time of a step
 SLOW_FALL = 1.5  # times the way of the base to the same loss
 LEVEL_ROWS = 5  # whose median is a level
+LASTING, LASTING_SHARE = 4, 0.05  # points (and share of all) that it takes to say that two curves stay apart
 APART = 1e-3  # relative: below it two curves are the same
 
 
@@ -169,7 +170,7 @@ def way_ratio(curves: Aligned, other: int, base: int) -> float | None:
 
 @dataclass(frozen=True)
 class Parting:
-    """Where two curves part: x of the first value that is not the same, and from where they stay apart (None: never)."""
+    """Where two curves part: x of the first value that is not the same, and from where they stay apart (None: not told)."""
 
     first: float | None
     lasting: float | None
@@ -184,11 +185,18 @@ def parting(curves: Aligned, first: int, second: int, names: tuple[str, str]) ->
     band = max(3 * (noise if np.isfinite(noise) else 0.0), 0.01)
     inside = np.flatnonzero(np.abs(apart) <= band)
     start = int(inside[-1]) + 1 if len(inside) else 0
-    lasting = float(curves.x[start]) if start < len(apart) else None
+    lasting = float(curves.x[start]) if len(apart) - start >= max(LASTING, LASTING_SHARE * len(apart)) else None
     gaps: dict[str, Any] = {"a": names[0], "b": names[1], "axis": Text(TITLES[curves.axis])}
     if not len(some):
         return Parting(None, None, Text(N_("{a} and {b} are the same curve, value for value"), gaps))
     gaps |= {"first": _place(float(curves.x[some[0]])), "share": whole(100 * math.expm1(abs(apart[some[0]])))}
+    if lasting is None and start < len(apart):
+        gaps["lasting"] = _place(float(curves.x[start]))
+        template = N_(
+            "{a} and {b} first differ at {axis} {first} (by {share} %); they are apart from {lasting} on, "
+            "too few points to say that they stay so"
+        )
+        return Parting(float(curves.x[some[0]]), None, Text(template, gaps))
     if lasting is None:
         template = N_("{a} and {b} first differ at {axis} {first} (by {share} %) and do not stay apart")
         return Parting(float(curves.x[some[0]]), None, Text(template, gaps))

@@ -387,6 +387,36 @@ def test_where_curves_part_is_located():
     assert 400 < found.lasting <= 480
 
 
+def test_curves_that_differ_at_their_last_points_are_not_said_to_stay_apart():
+    base = law(steps_of(100))
+    other = base * np.r_[np.ones(99), 1.3]
+    a, b = run("a", base), run("b", other)
+    curves = aligned([a, b], [conditions(a), conditions(b)], "loss", "step")
+    found = parting(curves, 0, 1, ("a", "b"))
+    assert (found.first, found.lasting) == (1000, None)
+    assert found.text.render().endswith("they are apart from 1000 on, too few points to say that they stay so")
+
+
+@pytest.mark.parametrize(
+    ("printed", "ending"),
+    [
+        ({"steps_per_epoch": 40_000}, "over the first 10 % of an epoch only"),
+        ({"total_steps": 16_000}, "over the first 25 % of the plan only"),
+        ({"steps_per_epoch": 5_000, "total_steps": 50_000}, "at equal steps"),
+        ({}, "at equal steps"),
+    ],
+)
+def test_what_holds_for_a_small_part_of_an_epoch_says_so(printed, ending):
+    plan = printed.pop("total_steps", None)
+    runs = [run(name, shift, lr=rate, total_steps=plan, **printed) for name, shift, rate in _three_apart()]
+    assert compare(runs[:2]).sentence.render().endswith(ending)
+    assert compare(runs).sentence.render().endswith(ending.replace("at equal steps", "2 worse, 0 not distinguishable"))
+
+
+def _three_apart():
+    return [(name, noisy(steps_of(400), shift=n / 5, seed=n), 1e-3 * (n + 1)) for n, name in enumerate("abc")]
+
+
 def test_restarts_are_stitched():
     first, second = law(np.arange(1, 61) * 10.0), law(np.arange(41, 101) * 10.0)
     steps = np.r_[np.arange(1, 61), np.arange(41, 101)] * 10
