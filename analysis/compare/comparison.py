@@ -26,6 +26,7 @@ from analysis.compare.pairs import (
     best_of,
     pair_of,
 )
+from analysis.compare.slow_steps import slow_steps
 from analysis.compare.state import State, slow_fall, states
 from analysis.compare.subject import HIGHER_IS_BETTER, Subject, names_of
 from messages import N_, Text
@@ -214,7 +215,7 @@ def _spread(sides: Sequence[Side], kinship: Sequence[tuple[int, ...]], view: Vie
 def _states(sides: Sequence[Side], base: int, view: View, fair: Fairness, because: Mapping[str, Row]) -> list[State]:
     """Return what became of the runs, those that broke first."""
     subjects, names = [side.subject for side in sides], [side.name for side in sides]
-    found = list(states(subjects, names=names, because=because))
+    found = list(states(subjects, names=names, because=because)) + slow_steps(subjects, [side.said for side in sides], names)
     broken = {state.run for state in found if state.code in BROKEN}
     axis = next((name for name in ("step", *DATA_AXES) if name in view.axes and fair.allows(name)), None)
     if view.metric is None or axis is None or not fair.absolute or view.metric in HIGHER_IS_BETTER:

@@ -101,8 +101,9 @@ def pair_of(
     if down[0] != down[1] and between.value is not None:
         return Pair(position, WORSE if down[0] else BETTER, _broke(one, base, between, down[0]), found, varied, part, expected)
     text = sentence(between, (one.name, base.name), told_apart=bool(varied), relative=view.relative)
-    share = covered([one.subject, base.subject], [one.said, base.said], view.axis, end, price=view.price)
-    text = text if share is None or between.value is None else share.condition(text)
+    both = [one.subject, base.subject], [one.said, base.said]
+    share = covered(*both, view.axis, end, price=view.price) if between.value is not None else None
+    text = text if share is None else share.condition(text)
     return Pair(position, _kind(between, told_apart=bool(varied)), text, found, varied, part, expected, share)
 
 

@@ -17,7 +17,6 @@ from messages import N_, Text
 
 RISEN = 1.2  # times its lowest level at which a run that still rises has diverged
 HIGH_START = 2.0  # times the start of the others, and above that of any vocabulary: it had blown up before its first line
-SLOW_STEP = 3.0  # times the usual time of a step
 SLOW_FALL = 1.5  # times the way of the base to the same loss
 LEVEL_ROWS = 5  # whose median is a level
 LASTING, LASTING_SHARE = 4, 0.05  # points (and share of all) that it takes to say that two curves stay apart
@@ -39,15 +38,15 @@ class State:
 
 
 def states(subjects: Sequence[Subject], *, names: Sequence[str], because: Mapping[str, Row] | None = None) -> tuple[State, ...]:
-    """Return what became of the runs; because: the one variable in which a run differs from the base, by id."""
+    """Return what became of their losses; because: the one variable in which a run differs from the base, by id."""
     found = [state for one, name in zip(subjects, names, strict=True) for state in _alone(one, name)]
     broken = {state.run for state in found}
     found += [state for state in _beside(subjects, names) if state.run not in broken]
-    return tuple(_caused(state, (because or {}).get(state.run)) for state in [*found, *_slow_steps(subjects, names)])
+    return tuple(_caused(state, (because or {}).get(state.run)) for state in found)
 
 
 def _caused(state: State, row: Row | None) -> State:
-    if row is None or state.code == "slow_step":
+    if row is None:
         return state
     gaps: dict[str, Any] = {"said": state.text, "what": named(row.title, row.key)}
     gaps["value"] = shown(row.values[1])
@@ -114,23 +113,6 @@ def _beside(subjects: Sequence[Subject], names: Sequence[str]) -> list[State]:
 def _start(one: Subject) -> float | None:
     curve = one.curves.get(one.main or "")
     return float(curve.value[0]) if curve is not None and len(curve) else None
-
-
-def _slow_steps(subjects: Sequence[Subject], names: Sequence[str]) -> list[State]:
-    """Return runs that take far longer for the same data; where the logs do not tell that, for a step."""
-    seconds = [one.step_seconds[1] if one.step_seconds else None for one in subjects]
-    sizes = [one.last("steps_per_epoch") for one in subjects]
-    # Steps an epoch are one over the batch, on the same data.
-    per_data = [a * b if a and b else None for a, b in zip(seconds, sizes, strict=True)] if all(sizes) else seconds
-    found = []
-    for one, name, mine, work in zip(subjects, names, seconds, per_data, strict=True):
-        others = [value for other, value in zip(subjects, per_data, strict=True) if other is not one and value]
-        usual = float(np.median(others)) if others else math.nan
-        if mine is not None and work is not None and work > SLOW_STEP * usual:
-            gaps = {"run": name, "ratio": whole(work / usual), "seconds": _four(mine)}
-            template = N_("{run} is slow: the same work takes {ratio}× as long as usual among these runs ({seconds} s a step)")
-            found.append(State("slow_step", one.id, None, Text(template, gaps)))
-    return found
 
 
 def slow_fall(

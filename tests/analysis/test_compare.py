@@ -377,6 +377,28 @@ def test_a_slow_fall_and_slow_steps_are_named():
     assert codes_ == {"slow_fall", "slow_step"}
 
 
+def _slow(**second):
+    """Return what is said of a run whose steps take four times as long as those of two others; second: what it prints."""
+    sizes = {"model_params": 10e6, "global_batch_size": 32}
+    others = [run(name, config=sizes, step_time_seconds=0.1) for name in "ab"]
+    told = compare([*others, run("c", config=sizes | second, step_time_seconds=0.4)])
+    return [state.text.render() for state in told.states if state.code == "slow_step"]
+
+
+def test_a_larger_model_is_not_called_slow():
+    assert _slow()[0].startswith("c is slow: for what it computes, a step takes 4× as long as usual among these runs (0.4 s)")
+    assert _slow(model_params=40e6) == []
+    assert _slow(model_params="12M")[0].startswith("c is slow: for what it computes, a step takes 3.3×")
+    assert _slow(global_batch_size=128) == []
+    assert _slow(model_params=1e6)[0].startswith("c is slow")
+
+
+def test_a_slow_step_tells_what_may_explain_it():
+    assert _slow()[0].endswith("not all logs say what may explain it: Sequence length, GPUs")
+    assert "is slow" not in _slow(model_params=None)[0]
+    assert _slow(model_params=None)[0].endswith("what may explain it: Parameters, Sequence length, GPUs")
+
+
 def test_where_curves_part_is_located():
     base = law(steps_of(100))
     other = base * np.r_[np.ones(40), np.linspace(1, 1.4, 60)]
@@ -411,6 +433,11 @@ def test_what_holds_for_a_small_part_of_an_epoch_says_so(printed, ending):
     runs = [run(name, shift, lr=rate, total_steps=plan, **printed) for name, shift, rate in _three_apart()]
     assert compare(runs[:2]).sentence.render().endswith(ending)
     assert compare(runs).sentence.render().endswith(ending.replace("at equal steps", "2 worse, 0 not distinguishable"))
+
+
+def test_a_run_of_one_row_is_no_condition_for_the_others():
+    told = compare([run(name, loss, steps_per_epoch=5_000) for name, loss in (("a", None), ("b", None), ("c", [5.0]))])
+    assert "of an epoch" not in told.sentence.render()
 
 
 def _three_apart():
