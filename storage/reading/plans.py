@@ -21,6 +21,7 @@ _EVAL_LINE = re.compile(
 )
 _CALLER = re.compile(r"\w:\w|^__\w+__$")  # `__main__:train:88`
 _LEVEL = re.compile(r".{0,200}\b(?:INFO|DEBUG|WARNING|NOTICE)\b[\]:|\s-]*")  # what a logger prints before the message
+_POD = re.compile(r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])")  # kubectl, stern
 _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter"), "step_time_seconds"),
     **dict.fromkeys(("it/s", "iter/s", "steps/s"), "steps_per_second"),
@@ -154,14 +155,14 @@ def _is_place_in_source(line: str, token: tokens.Token, name: str) -> bool:
 
 
 def _prefix_letters(line: str, found: list[tokens.Token]) -> int:
-    """Return how many letters a logger printed before its message: they say nothing about the message."""
+    """Return how many letters a logger or a cluster printed before the message: they say nothing about the message."""
+    pod = _POD.match(line)
     level = _LEVEL.match(line)
-    if level is None:
-        return 0
-    digits = sum(len(token.text) for token in found if token.end <= level.end())
-    if not digits:
+    end = max(pod.end() if pod else 0, level.end() if level else 0)
+    digits = sum(len(token.text) for token in found if token.end <= end)
+    if level and not pod and not digits:
         return len(re.sub(" +", " ", level.group().strip(" ,;|\t-:()[]{}\"'=")))
-    return max(0, len(re.sub(r"[\s,;|\-:()\[\]{}\"'=]", "", level.group())) - digits)
+    return max(0, len(re.sub(r"[\s,;|\-:()\[\]{}\"'=]", "", line[:end])) - digits)
 
 
 def _evaluated(line: str, found: list[tokens.Token], fields: tuple[Field, ...]) -> tuple[Field, ...]:

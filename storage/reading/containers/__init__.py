@@ -19,6 +19,7 @@ from storage.reading.containers.boxes import Boxes
 from storage.reading.containers.delimited import Delimited
 from storage.reading.containers.gpu_rows import GpuRows
 from storage.reading.containers.hf_dict import HfDict
+from storage.reading.containers.json_blocks import JsonBlocks
 from storage.reading.containers.json_columns import JsonColumns
 from storage.reading.containers.jsonl import JsonLines
 from storage.reading.containers.keras import Keras
@@ -30,9 +31,9 @@ from storage.reading.containers.tfevents import TfEvents
 from storage.reading.containers.trainer_state import TrainerState
 
 _DOCUMENTS = (TrainerState, JsonColumns)
-CONTAINERS = (*_DOCUMENTS, JsonLines, Delimited, HfDict, Mllog, Boxes, NvidiaSmi, Keras, Markdown, GpuRows, Stanzas)
+CONTAINERS = (*_DOCUMENTS, JsonLines, Delimited, HfDict, Mllog, Boxes, NvidiaSmi, Keras, Markdown, GpuRows, JsonBlocks, Stanzas)
 
 __all__ = [
-    "CONTAINERS", "Boxes", "Delimited", "GpuRows", "HfDict", "JsonColumns", "JsonLines", "Keras", "Markdown", "Mllog",
-    "NvidiaSmi", "Stanzas", "TfEvents", "TrainerState",
+    "CONTAINERS", "Boxes", "Delimited", "GpuRows", "HfDict", "JsonBlocks", "JsonColumns", "JsonLines", "Keras",
+    "Markdown", "Mllog", "NvidiaSmi", "Stanzas", "TfEvents", "TrainerState",
 ]  # fmt: skip

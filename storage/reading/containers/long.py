@@ -1,8 +1,9 @@
-"""Long tables: a name and a value in each row (`step,metric,value`), as trackers and exports write them, made wide.
+"""Tables as trackers export them: long ones, with a name and a value in each row (`step,metric,value`), are made wide.
 
 The rows of one step become one record: the first opens it, the others add to it (`storage.reading.merge`).
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from storage.reading import columns
 
 NAMES = ("name", "metric", "metric_name", "key", "tag", "scalar", "variable", "series")  # columns that name the value
 VALUES = ("value", "val", "metric_value", "scalar_value")
+_OF_RUN = re.compile(r"^(?P<run>.+?) - (?P<metric>.+?)(?P<bound>__(?:MIN|MAX))?$")  # `mild-sun-3 - train/loss__MIN`
 MAX_NAMES = 500  # names of one table; a table with more holds something else
 
 
@@ -57,6 +59,15 @@ class Long:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
         self._last, self._before = float(state["last"]), float(state["before"])
+
+
+def of_one_run(table: pa.Table) -> pa.Table:
+    """Return an exported table without the name of its run in every header; tables of several runs pass as they are."""
+    found = {name: match for name in table.column_names if (match := _OF_RUN.match(name))}
+    if len({match["run"] for match in found.values()}) != 1 or not any(match["bound"] for match in found.values()):
+        return table
+    kept = [name for name in table.column_names if name not in found or not found[name]["bound"]]
+    return table.select(kept).rename_columns([found[name]["metric"] if name in found else name for name in kept])
 
 
 def _column(table: pa.Table, wanted: tuple[str, ...], *, text: bool) -> str | None:
