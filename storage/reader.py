@@ -23,6 +23,8 @@ from storage.reading.containers import (
     Delimited,
     GpuRows,
     HfDict,
+    JsonBlocks,
+    JsonColumns,
     JsonLines,
     Keras,
     Markdown,
@@ -32,6 +34,8 @@ from storage.reading.containers import (
     TfEvents,
     TrainerState,
 )
+from storage.reading.containers.lines import Problem
+from storage.reading.containers.long import Long, of_one_run
 from storage.reading.decode import Block, Decoder
 from storage.reading.events import EventScanner
 from storage.reading.forms import Beyond, style_of_container
@@ -44,13 +48,14 @@ from storage.reading.text import TextReader
 from storage.types import ROW_SCHEMA, Batch, Event, ParseReport, Unparsed
 
 CHUNK = 1 << 22
-STATE_VERSION = 4  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
+STATE_VERSION = 5  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
 _BOXES: dict[str, Any] = {container.name: container for container in (*CONTAINERS, TfEvents)}
 # Containers whose records stand among other text, and what a block must hold to be worth a look.
 _AMONG_TEXT = (
     (HfDict.name, (b"{'", b"%|")),
     (Mllog.name, (b":::MLLOG",)),
     (JsonLines.name, (b'{"',)),
+    (JsonBlocks.name, (b"{\n", b"{\r\n")),
     (Boxes.name, (b"\n|",)),
     (NvidiaSmi.name, (b"MiB |", b".0 O")),
     (Markdown.name, (b"|-", b"| -", b"|:", b"| :", b"|\n")),
@@ -58,7 +63,8 @@ _AMONG_TEXT = (
     (Keras.name, (b"Epoch ", b"/step - ", b"s - loss: ")),
     (Stanzas.name, (b"tep", b"poch", b"ter", b"pdate", b"TEP", b"POCH", "轮".encode(), "步".encode())),
 )
-_MAIN = (HfDict.name, Keras.name, Markdown.name, Stanzas.name)  # whose losses tell what the log is
+_DOCUMENTS = (TrainerState.name, JsonColumns.name)  # read as a whole
+_MAIN = (HfDict.name, JsonBlocks.name, Keras.name, Markdown.name, Stanzas.name)  # whose losses tell what the log is
 
 
 class ReadResult(NamedTuple):
@@ -87,7 +93,7 @@ class LogReader:
         self._cells = b""  # the last line that was read of a table
         self._mode: str | None = formats.kind_of(format_name) if format_name else None
         self._text = TextReader(format_name)
-        self._beyond = Beyond()
+        self._beyond, self._long = Beyond(), Long()
         self._boxes: dict[str, Any] = {}
         if state and not state.get("fresh"):
             self._restore(state)
@@ -149,7 +155,7 @@ class LogReader:
             block = self._whole_cells(block)
         parts, taken = self._parts(block)
         events: list[Event] = []
-        if self._mode != TrainerState.name:
+        if self._mode not in _DOCUMENTS:
             rest = block.without(taken)
             self._look_beyond(rest, block.numbers[taken])
             if len(rest.numbers):
@@ -187,7 +193,7 @@ class LogReader:
 
         def claim(rest: Block, where: np.ndarray) -> np.ndarray:
             for name, marks in _AMONG_TEXT:
-                if name in (Markdown.name, Stanzas.name) and self._text.belief.document:
+                if name in (JsonBlocks.name, Markdown.name, Stanzas.name) and self._text.belief.document:
                     continue
                 inside = getattr(self._boxes.get(name), "inside", False)
                 if self._only in (None, name) and (inside or any(_has(rest.data, mark) for mark in marks)):
@@ -205,7 +211,7 @@ class LogReader:
     def _box(self, name: str, block: Block, places: np.ndarray) -> list[pa.Table]:
         """Return the rows that a container finds in these lines; `places` = where each stands in the whole block."""
         box = self._boxes.setdefault(name, _BOXES[name]())
-        if name == TrainerState.name:
+        if name in _DOCUMENTS:
             return self._boxed(name, box, box.feed(block.data, int(block.numbers[0])), None)
         if not getattr(box, "own_numbers", False):
             return self._boxed(name, box, box.feed(block.data, 0), block, places)
@@ -217,13 +223,16 @@ class LogReader:
     ) -> list[pa.Table]:
         """Return a container's table as parts; without a block its line numbers are those of the log already."""
         stray = name == "jsonl" and self._mode != "jsonl"
-        for problem in box.problems if not stray else ():
-            line = int(block.numbers[problem.line]) if block else problem.line
-            self._tally.unparsed(Unparsed(line, problem.text, problem.reason))
-        box.problems = []
+        if box.problems and not stray:
+            self._problems(box.problems, block)
+        box.problems = type(box.problems)()
         if table is None or not table.num_rows:
             return []
-        kinds, found = rows.canonical(table, box.units, self._text.columns)
+        table = of_one_run(table) if name == Delimited.name else table
+        wide = self._long.wide(table) if name in (JsonLines.name, Delimited.name) else table
+        kinds, found = rows.canonical(wide, box.units, self._text.columns)
+        if long := wide is not table:
+            kinds = self._long.kinds(rows.numbers(found, "step_printed"), kinds, rows.measures(len(kinds), found))
         at = table["line"].to_numpy()
         numbers = block.numbers[at] if block else at
         if stray and block is not None:
@@ -235,7 +244,7 @@ class LogReader:
         if not len(at):
             return []
         per_epoch = getattr(box, "per_epoch", False)
-        part = rows.part(at if places is None else places[at], numbers, kinds, found, per_epoch=per_epoch)
+        part = rows.part(at if places is None else places[at], numbers, kinds, found, per_epoch=per_epoch, open=long)
         self._text.rows[name] += len(at)
         if name in _MAIN or stray:
             losses = part["line"].filter(rows.trains(part)).to_numpy()
@@ -246,9 +255,14 @@ class LogReader:
                 self._text.forms.saw(np.sort(losses), style_of_container(name, first))
         return [part]
 
+    def _problems(self, found: list[Problem], block: Block | None) -> None:
+        """Count the lines that a container could not read, by their numbers in the log."""
+        shown = [one._replace(line=int(block.numbers[one.line])) for one in found] if block else found
+        more = [block.numbers[places] if block else places for places in getattr(found, "more", ())]
+        self._tally.unparsed([Unparsed(*one) for one in shown], more)
+
     def _batch(self, parts: list[pa.Table], events: list[Event], *, final: bool = False) -> list[Batch]:
-        for problem in self._text.unparsed:
-            self._tally.unparsed(problem)
+        self._tally.unparsed(self._text.unparsed)
         self._text.unparsed = []
         merged = self._merger.feed(parts, final=final)
         table, found = rows.place(merged, self._placer) if merged is not None else (ROW_SCHEMA.empty_table(), [])
@@ -285,6 +299,7 @@ class LogReader:
             "text": self._text.state(),
             "boxes": boxes,
             "beyond": self._beyond.state(),
+            "long": self._long.state(),
             "merger": self._merger.state(),
             "placer": self._placer.state(),
             "tally": self._tally.state(),
@@ -308,6 +323,7 @@ class LogReader:
         self._config.restore(state["config"])
         self._cells = state.get("cells", "").encode()
         self._beyond.restore(state.get("beyond", [0, 0, ""]))
+        self._long.restore(state["long"])
         for name, kept in state["boxes"].items():
             self._boxes[name] = _BOXES[name]()
             self._boxes[name].restore(kept)

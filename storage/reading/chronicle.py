@@ -24,13 +24,13 @@ class Chronicle:
         ready = every[: len(every) - len(self._waiting)]
         if rows is None or not rows.num_rows:
             return tuple(self._placed(event, self._segment, self._step) for event in ready)
-        lines, segments, steps = (rows[name].to_numpy() for name in ("line", "segment", "step"))
         placed = []
-        for event, at in zip(ready, np.searchsorted(lines, [event.line for event in ready], "right") - 1, strict=True):
-            segment = self._segment if at < 0 else int(segments[at])
-            step = self._step if at < 0 else _whole(steps[at])
+        ats = np.searchsorted(rows["line"].to_numpy(), [event.line for event in ready], "right") - 1
+        for event, at in zip(ready, ats.tolist(), strict=True):
+            segment = self._segment if at < 0 else rows["segment"][at].as_py()
+            step = self._step if at < 0 else rows["step"][at].as_py()
             placed.append(self._placed(event, segment, step))
-        self._segment, self._step = int(segments[-1]), _whole(steps[-1])
+        self._segment, self._step = rows["segment"][-1].as_py(), rows["step"][-1].as_py()
         return tuple(placed)
 
     @staticmethod
@@ -45,7 +45,3 @@ class Chronicle:
         """Go on from what `state` returned."""
         self._waiting = [Event(**event) for event in state["waiting"]]
         self._segment, self._step = state["segment"], state["step"]
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None or value != value else int(value)

@@ -36,15 +36,19 @@ def part(
     *,
     plan: Plan | None = None,
     per_epoch: bool = False,
+    open: bool = False,
 ) -> pa.Table:
-    """Return rows of one kind of line: `at` = place in the block, `numbers` = line numbers, `found` = canonical columns."""
+    """Return rows of one kind of line: `at` = place in the block, `numbers` = line numbers, `found` = canonical columns.
+
+    `open` = rows behind a training record may add to it.
+    """
     count = len(at)
     kinds = pa.repeat(kind, count) if isinstance(kind, str) else kind
     declared = plan is None or plan.format is not None
     anchor = pc.or_(pc.equal(kinds, "train"), pc.and_(pc.equal(kinds, "eval"), declared))
     fixed: dict[str, Any] = {"at": at, "line": numbers, "kind": kinds, "anchor": anchor}
     fixed["per_epoch"] = pa.repeat(per_epoch or bool(plan and plan.per_epoch), count)
-    fixed["open"] = pa.repeat(bool(plan and plan.open), count)
+    fixed["open"] = pa.repeat(open or bool(plan and plan.open), count)
     for name, kind_of in _PLACES.items():
         fixed[name] = found.get(name, pa.nulls(count, kind_of))
     return pa.table({**fixed, **{name: column for name, column in found.items() if name not in _PLACES}})
@@ -128,7 +132,9 @@ def _numbers(table: pa.Table, name: str) -> np.ndarray:
 
 def _whole(values: np.ndarray) -> pa.Array:
     """Return integers; what is not finite, or too large to be exact, is null."""
-    good = np.isfinite(values) & (np.abs(values) < MAX_WHOLE)
+    good = np.abs(values) < MAX_WHOLE  # which nan and inf are not
+    if good.all():
+        return pa.array(values.astype(np.int64))
     return pa.array(np.where(good, values, 0).astype(np.int64), mask=~good)
 
 
@@ -222,20 +228,25 @@ def _kinds(table: pa.Table, found: Mapping[str, pa.Array], second: list[pa.Array
 
 def _guessed(count: int, found: Mapping[str, pa.Array], second: np.ndarray) -> pa.Array:
     roles = columns.canonical()
-    losses = [n for n in found if n in roles and roles[n].role in LOSS_ROLES or n.startswith("train/") and n.endswith("loss")]
-    trains = _any_valid(count, [found[n] for n in losses])
-    evaluates = _any_valid(count, [c for n, c in found.items() if n.startswith("eval_")])
-    hardware = _any_valid(count, [c for n, c in found.items() if n in roles and roles[n].role in _TELEMETRY])
-    only_hardware = np.full(count, not any(n in found for n in ("loss", "step_printed", "epoch", "lr", "reward"))) & hardware
     kinds = pa.repeat("train", count)
-    for kind, wanted in (("eval", evaluates & (~trains | second)), ("telemetry", only_hardware)):
-        kinds = pc.if_else(pa.array(wanted), kind, kinds) if wanted.any() else kinds
+    evaluates = _any_valid(count, [c for n, c in found.items() if n.startswith("eval_")])
+    if evaluates.any():
+        losses = [
+            n for n in found if n in roles and roles[n].role in LOSS_ROLES or n.startswith("train/") and n.endswith("loss")
+        ]
+        trains = _any_valid(count, [found[n] for n in losses])
+        kinds = pc.if_else(pa.array(evaluates & (~trains | second)), "eval", kinds)
+    if not any(n in found for n in ("loss", "step_printed", "epoch", "lr", "reward")):
+        hardware = _any_valid(count, [c for n, c in found.items() if n in roles and roles[n].role in _TELEMETRY])
+        kinds = pc.if_else(pa.array(hardware), "telemetry", kinds)
     return kinds
 
 
 def _any_valid(count: int, arrays: list[pa.Array]) -> np.ndarray:
     result = np.zeros(count, bool)
     for array in arrays:
+        if not array.null_count:
+            return np.ones(count, bool)
         result |= array.is_valid().to_numpy(zero_copy_only=False)
     return result
 
@@ -246,6 +257,17 @@ def trains(part: pa.Table) -> pa.Array:
     names = [n for n in part.column_names if n in ("policy_loss", "reward") or (n in roles and roles[n].role in LOSS_ROLES)]
     measured = _any_valid(part.num_rows, [part[name].combine_chunks() for name in names])
     return pa.array(_array(pc.equal(part["kind"], "train")) & measured)
+
+
+def numbers(found: Mapping[str, pa.Array], name: str) -> np.ndarray:
+    """Return a canonical column as float64 with NaN for null."""
+    return found[name].cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+
+
+def measures(count: int, found: Mapping[str, pa.Array]) -> np.ndarray:
+    """Return which rows have a training loss."""
+    roles = columns.canonical()
+    return _any_valid(count, [column for name, column in found.items() if name in roles and roles[name].role in LOSS_ROLES])
 
 
 def tells_training(count: int, found: Mapping[str, pa.Array]) -> np.ndarray:

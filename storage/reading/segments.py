@@ -100,9 +100,10 @@ class Placer:
         placed = rows if len(anchors) == len(telling) else rows.take(anchors)
         for start, end in self._runs(placed, events):
             part = placed.take(slice(start, end))
-            steps[anchors[start:end]] = self._global(part)
-            segments[anchors[start:end]] = self.segments - 1
-            self._remember(part, steps[anchors[start:end]])
+            where: Any = anchors[start:end] if len(anchors) < len(telling) else slice(start, end)
+            steps[where] = self._global(part)
+            segments[where] = self.segments - 1
+            self._remember(part, steps[where])
         segments = _filled(segments, segments >= 0, segment)
         if len(anchors) < len(telling):
             before = _filled(steps, ~np.isnan(steps), at)
@@ -111,10 +112,13 @@ class Placer:
 
     def _of_first_rank(self, rows: Rows) -> np.ndarray:
         """Return which rows are those of the rank that tells: the first one that printed a record, and lines without any."""
-        named = np.flatnonzero(rows.anchor & ~np.isnan(rows.rank))
+        unnamed = np.isnan(rows.rank)
+        if unnamed.all():
+            return unnamed
+        named = np.flatnonzero(rows.anchor & ~unnamed)
         if np.isnan(self._launch.rank) and len(named):
             self._launch.rank = float(rows.rank[named[0]])
-        return np.isnan(rows.rank) | (rows.rank == self._launch.rank)
+        return unnamed | (rows.rank == self._launch.rank)
 
     def _within_epoch(self, rows: Rows) -> np.ndarray:
         """Return the global step of rows that do not tell where the training stands."""
@@ -128,14 +132,13 @@ class Placer:
             return
         step = _filled(rows.step, ~np.isnan(rows.step), self._launch.step)
         epoch = _filled(rows.epoch, ~np.isnan(rows.epoch), self._launch.epoch)
-        before_step, before_epoch = (
-            np.concatenate(([self._launch.step], step[:-1])),
-            np.concatenate(([self._launch.epoch], epoch[:-1])),
-        )
+        before_step = np.concatenate(([self._launch.step], step[:-1]))
+        before_epoch = np.concatenate(([self._launch.epoch], epoch[:-1]))
         fell = (step < before_step) | (epoch < before_epoch)
-        deep = before_step - step > DROP * np.fmax(
-            np.maximum.accumulate(np.nan_to_num(step)), np.nan_to_num(self._launch.highest)
-        )
+        deep = fell  # none is deeper than the highest step where none falls
+        if fell.any():
+            highest = np.fmax(np.maximum.accumulate(np.nan_to_num(step)), np.nan_to_num(self._launch.highest))
+            deep = before_step - step > DROP * highest
         falls, deep_falls = np.flatnonzero(fell), np.flatnonzero(deep)
         rises = np.flatnonzero(np.floor(epoch) > np.floor(before_epoch))
         start = 0
@@ -213,6 +216,8 @@ class Placer:
         if launch.per_epoch is not False:
             by_epoch = np.floor(rows.epoch - launch.first_epoch) * rows.steps_per_epoch + step
             step = np.where(np.isnan(by_epoch), step + launch.offset, by_epoch)
+        if not np.isnan(step).any():
+            return step
         printed = launch.printed | np.logical_or.accumulate(~np.isnan(rows.step))
         numbers = launch.records + np.cumsum(rows.train, dtype=float)  # an evaluation has that of the record before it
         numbers[numbers == 0] = _NAN
@@ -225,19 +230,33 @@ class Placer:
         self.numbered = self.numbered or (not launch.printed and not has_step[0] and bool(rows.train[0]))
         if has_step.any() and not launch.printed:
             launch.printed, launch.begin, launch.highest = True, _NAN, _NAN
-        places = steps[has_step] if launch.printed else rows.epoch[~np.isnan(rows.epoch)]
+        has_epoch = ~np.isnan(rows.epoch)
+        places = _given(steps, has_step) if launch.printed else _given(rows.epoch, has_epoch)
         if len(places):
             launch.begin = float(places[0]) if np.isnan(launch.begin) else launch.begin
             launch.highest = float(np.fmax(launch.highest, places.max()))
-        launch.step = float(_filled(rows.step, has_step, launch.step)[-1])
-        launch.epoch = float(_filled(rows.epoch, ~np.isnan(rows.epoch), launch.epoch)[-1])
-        launch.at = float(_filled(steps, ~np.isnan(steps), launch.at)[-1])
+        launch.step = _last(rows.step, has_step, launch.step)
+        launch.epoch = _last(rows.epoch, has_epoch, launch.epoch)
+        launch.at = _last(steps, ~np.isnan(steps), launch.at)
         launch.records += int(np.count_nonzero(rows.train))
+
+
+def _given(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    return values if known.all() else values[known]
+
+
+def _last(values: np.ndarray, known: np.ndarray, before: float) -> float:
+    """Return the last known value, `before` where there is none."""
+    if known[-1]:
+        return float(values[-1])
+    return float(values[np.flatnonzero(known)[-1]]) if known.any() else before
 
 
 def _filled(values: np.ndarray, known: np.ndarray, before: float) -> np.ndarray:
     """Return values with gaps filled by the last known value before them (`before` at the start)."""
     if known.all():
         return values
+    if not known.any():
+        return np.full(len(values), before, values.dtype)
     last = np.maximum.accumulate(np.where(known, np.arange(len(values)), -1))
     return np.where(last >= 0, values[last], before)

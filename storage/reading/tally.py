@@ -1,5 +1,6 @@
 """The exact count of what was understood and what not, line by line, kept while reading."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,13 @@ import pyarrow.compute as pc
 
 from messages import N_, Text
 from storage.reading import formats
+from storage.reading.containers.lines import SHOWN
 from storage.reading.decode import Decoder
 from storage.reading.segments import Placer
 from storage.reading.text import MAX_COLUMNS, TextReader
 from storage.types import Drift, ParseReport, Unparsed
 
-KEPT = 100  # unparsed lines that are kept with their text
+KEPT = SHOWN  # unparsed lines that are kept with their text
 MAX_DRIFTS = 5
 _COUNTS = ("_rows_lines", "_unparsed_count", "_last_row_line", "_last_unparsed_line", "_unparsed_lines")
 
@@ -35,13 +37,16 @@ class Tally:
         self._rows_lines += int(np.count_nonzero(np.diff(lines, prepend=self._last_row_line)))
         self._last_row_line = int(lines[-1])
 
-    def unparsed(self, line: Unparsed) -> None:
-        """Count a line that should have been a row."""
-        self._unparsed_count += 1
-        self._unparsed_lines += line.line != self._last_unparsed_line
-        self._last_unparsed_line = line.line
+    def unparsed(self, lines: Sequence[Unparsed], more: Sequence[np.ndarray] = ()) -> None:
+        """Count lines of a block that should have been rows; of `more` there are only the numbers."""
+        if not lines and not more:
+            return
+        numbers = np.unique(np.concatenate((np.array([one.line for one in lines], np.int64), *more)))
+        self._unparsed_count += len(lines) + sum(map(len, more))
+        self._unparsed_lines += len(numbers) - int(self._last_unparsed_line in numbers)
+        self._last_unparsed_line = int(numbers[-1])
         if len(self._kept) < KEPT:
-            self._kept.append(line)
+            self._kept += sorted(lines, key=lambda one: one.line)[: KEPT - len(self._kept)]
 
     def report(
         self,

@@ -135,3 +135,26 @@ def test_settings_and_events_are_the_same_in_pieces(name: str) -> None:
     assert whole["events"] or whole["config"] or "nvidia" in name
     for size in (17, 500):
         assert read(LOGS[name], size) == whole, size
+
+
+NOISY = {
+    "csv": ["step,loss,lr", *(f"{i},{3 - i / 9000:.4f},0.0003" if i % 3 else f"worker {i}, shard" for i in range(1, 6001))],
+    "jsonl": [f'{{"step": {i}, "loss": {3 - i / 9000:.4f}}}' if i % 3 else f"worker {i}" for i in range(1, 6001)],
+    "cells": ["step,loss", *(f"{i},{2.5 if i % 3 else f'worker {i}'}" for i in range(1, 6001))],
+}
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_every_line_that_does_not_fit_is_counted_in_pieces_of_any_size(name: str) -> None:
+    data = ("\n".join(NOISY[name]) + "\n").encode()
+    reports = []
+    for chunk in (1 << 22, 10_000):
+        reader = LogReader("log")
+        for start in range(0, len(data), chunk):
+            reader.feed(data[start : start + chunk])
+        reader.finish()
+        reports.append(reader.report())
+    whole, pieces = reports
+    assert whole.unparsed_count == 2000
+    assert whole == pieces
+    assert [one.line for one in whole.unparsed] == [at for at, line in enumerate(NOISY[name], 1) if "worker" in line][:100]

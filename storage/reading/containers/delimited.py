@@ -14,13 +14,17 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from messages import N_, Text
+from storage.reading import threads
 from storage.reading.containers import kinds
 from storage.reading.containers.jsonl import METRIC
 from storage.reading.containers.layout import Layout, cells, count_cells, find_layout, is_header, make_layout, numeric_names
-from storage.reading.containers.lines import Lines, Problem, sample_lines
+from storage.reading.containers.lines import Lines, Problems, sample_lines
 from storage.reading.containers.objects import MAX_LINE_BYTES, MAX_TEXT, joined
 from storage.reading.containers.values import fraction_names, looks_numeric, to_numbers
 
+MANY = 100  # lines that may be a header
+MAX_PATTERN = 10_000  # characters of names that are looked for at once
+SHARE = 1 << 18  # bytes that are worth a thread
 NULLS = ["", "null", "NULL", "None", "NA", "N/A", "n/a", "[N/A]", "-"]
 
 
@@ -30,7 +34,7 @@ class Delimited:
     name = "csv"
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems = Problems()
         self.units: dict[str, str] = {}
         self._layout: Layout | None = None
         self._numeric: set[str] = set()  # every cell so far was a plain number
@@ -87,7 +91,10 @@ class Delimited:
         )
         places = np.flatnonzero(letters)
         if len(places) > max(100, len(lines) // 10):  # the first column is text: only an exact repeat counts
+            places = places[(lines.ends - lines.starts)[places] == len(layout.header.encode())]
             places = np.array([place for place in places if lines.whole(place) == layout.header], np.int64)
+        if len(places) > MANY:
+            places = places[_names_one_of(lines, places, layout)]
         places = places[count_cells(lines, places, layout.delimiter)[0] > 1] if len(places) else places
         found = ((int(place), cells(lines.whole(place), layout.delimiter)) for place in places)
         headers = ((place, names) for place, names in found if is_header(names) and set(names) & set(layout.names))
@@ -99,21 +106,18 @@ class Delimited:
         filled = np.flatnonzero((lines.ends > lines.starts) & (lines.first() != ord("#")))
         filled = filled[(filled >= begin) & (filled < end)]
         if layout is None or not len(filled):
-            self.problems.extend(lines.problems(filled, first_line, Text(N_("no header and no columns of numbers"))))
+            self.problems.of(lines, filled, first_line, Text(N_("no header and no columns of numbers")))
             return None
-        if self._numeric and _uniform(lines, filled, layout):
-            table = _read(lines.take(filled), layout, self._numeric)
-            if table is not None and table.num_rows == len(filled):
-                return self._columns(table, lines, filled, first_line)
         counts, closed = count_cells(lines, filled, layout.delimiter)
         short = lines.ends[filled] - lines.starts[filled] <= MAX_LINE_BYTES
-        fits = (counts == len(layout.names)) & closed & short
-        wrong, wanted = filled[~fits], filled[fits]
-        for index, count in zip(wrong[:1000].tolist(), counts[~fits].tolist(), strict=False):
-            cells = {"count": count, "wanted": len(layout.names)}
-            differs = count != len(layout.names)
-            reason = Text(N_("{count} cells, {wanted} expected"), cells) if differs else Text(N_("quote not closed"))
-            self.problems.append(Problem(first_line + index, lines.text(index), reason))
+        alike = counts == len(layout.names)
+        fits = alike & closed & short
+        if not fits.all():
+            self.problems.of(lines, filled[alike & ~fits], first_line, Text(N_("quote not closed")))
+            for count in np.flatnonzero(np.bincount(counts[~alike])).tolist():
+                differs = Text(N_("{count} cells, {wanted} expected"), {"count": count, "wanted": len(layout.names)})
+                self.problems.of(lines, filled[counts == count], first_line, differs)
+        wanted = filled if fits.all() else filled[fits]
         return self._table(lines, wanted, first_line, layout) if len(wanted) else None
 
     def _table(self, lines: Lines, wanted: np.ndarray, first_line: int, layout: Layout) -> pa.Table:
@@ -158,12 +162,21 @@ class Delimited:
         if read.unit:
             self.units[name] = read.unit
         bad = np.flatnonzero(read.bad.to_numpy(zero_copy_only=False))
-        self.problems.extend(lines.problems(wanted[bad], first_line, Text(N_("{value} is not a number"), {"value": name})))
+        self.problems.of(lines, wanted[bad], first_line, Text(N_("{value} is not a number"), {"value": name}))
         return (
             {name: read.values}
             if read.total is None
             else dict(zip(fraction_names(name), (read.values, read.total), strict=True))
         )
+
+
+def _names_one_of(lines: Lines, places: np.ndarray, layout: Layout) -> np.ndarray:
+    """Return which of these lines hold the name of a column, in whatever place; all of them where there are too many names."""
+    names = "|".join(re.escape(name.replace('"', '""')) for name in layout.names if name)
+    if len(names) > MAX_PATTERN:
+        return np.ones(len(places), bool)
+    found = pc.match_substring_regex(lines.texts().take(pa.array(places)), names)
+    return found.to_numpy(zero_copy_only=False)
 
 
 def _casts(texts: pa.Array) -> bool:
@@ -175,25 +188,27 @@ def _casts(texts: pa.Array) -> bool:
     return True
 
 
-def _uniform(lines: Lines, wanted: np.ndarray, layout: Layout) -> bool:
-    """Return whether all lines are wanted and their delimiters fit in sum; whether each line fits is then Arrow's to say."""
-    if len(wanted) != len(lines) or layout.delimiter == " " or b'"' in lines.block:
-        return False
-    longest = int((lines.ends - lines.starts).max())
-    total = len(lines.places(ord(layout.delimiter)))
-    return longest <= MAX_LINE_BYTES and total == len(lines) * (len(layout.names) - 1)
-
-
 def _read(data: bytes, layout: Layout, numeric: set[str]) -> pa.Table | None:
-    """Return Arrow's reading of whole lines, these columns as float64 and the rest as text; None where a number is none."""
+    """Return Arrow's reading of whole lines, these columns as float64 and the rest as text; None where a number is none.
+
+    Arrow's own threads do not share the work of so few bytes, so the lines go to ours (no quoted cell goes over a line).
+    """
     types = {name: pa.float64() if name in numeric else pa.string() for name in layout.names}
-    read = pcsv.ReadOptions(column_names=list(layout.names), block_size=2 * MAX_LINE_BYTES)
+    read = pcsv.ReadOptions(column_names=list(layout.names), block_size=2 * MAX_LINE_BYTES, use_threads=False)
     parse = pcsv.ParseOptions(delimiter=layout.delimiter)
     convert = pcsv.ConvertOptions(column_types=types, null_values=NULLS, strings_can_be_null=True, check_utf8=False)
     try:
-        return pcsv.read_csv(pa.BufferReader(data), read, parse, convert)
+        tables = threads.each(lambda part: pcsv.read_csv(pa.py_buffer(part), read, parse, convert), _shares(data))
     except pa.ArrowInvalid:
         return None
+    return pa.concat_tables(tables)
+
+
+def _shares(data: bytes) -> list[memoryview]:
+    """Return whole lines in as many pieces as there are threads; few lines in one."""
+    count = min(threads.COUNT, len(data) // SHARE) or 1
+    edges = [0, *(data.rfind(b"\n", 0, len(data) * place // count) + 1 for place in range(1, count)), len(data)]
+    return [memoryview(data)[begin:end] for begin, end in zip(edges, edges[1:], strict=False) if begin < end]
 
 
 def _read_slowly(lines: Lines, wanted: np.ndarray, layout: Layout) -> pa.Table:

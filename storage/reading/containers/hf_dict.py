@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messages import N_, Text
-from storage.reading.containers.lines import Lines, Problem, arrow_texts, has, sample_lines
+from storage.reading.containers.lines import Lines, Problem, Problems, arrow_texts, has, sample_lines
 from storage.reading.containers.objects import ObjectRows
 
 _VALUE = r"'\s*:\s*'?[-+]?(?:\d|\.\d|nan|inf|np\.|tensor|numpy)"
@@ -54,7 +54,7 @@ class HfDict:
     name = "hf_dict"
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems = Problems()
         self._objects = ObjectRows("not a dict that can be read")
         self._step: int | None = None
         self._total: int | None = None
@@ -75,7 +75,7 @@ class HfDict:
         """Return the rows of these whole lines; `first_line` is the number of the first."""
         lines = Lines(text, returns=True)
         dicts = _dicts(lines)
-        self.problems.extend(lines.problems(dicts.cut, first_line, Text(N_("the dict is not closed"))))
+        self.problems.of(lines, dicts.cut, first_line, Text(N_("the dict is not closed")))
         if not len(dicts.lines):
             self._pending = _bar(lines, range(len(lines) - 1, max(-1, len(lines) - 200), -1)) or self._pending
             return None
@@ -83,7 +83,8 @@ class HfDict:
         for problem in self._objects.problems:
             piece = dicts.lines[problem.line]
             self.problems.append(Problem(first_line + int(lines.number[piece]), lines.text(piece), problem.reason))
-        self._objects.problems = []
+        self.problems.more += [first_line + lines.number[dicts.lines[more]] for more in self._objects.problems.more]
+        self._objects.problems = Problems()
         return None if table is None else self._placed(table, lines, dicts.lines, first_line)
 
     def finish(self) -> pa.Table | None:

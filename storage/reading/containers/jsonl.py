@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from messages import N_, Text
 from storage.reading.containers import kinds
-from storage.reading.containers.lines import Lines, Problem, sample_lines
+from storage.reading.containers.lines import Lines, Problems, sample_lines
 from storage.reading.containers.objects import ObjectRows
 
 METRIC = re.compile(
@@ -28,7 +28,7 @@ class JsonLines:
     name = "jsonl"
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems = Problems()
         self._objects = ObjectRows()
         self._rows = self._other = 0
         self._seen = False  # a loss
@@ -71,7 +71,8 @@ class JsonLines:
         )
         table = self._objects.read(objects, first_line + wanted)
         self.problems += self._objects.problems
-        self._objects.problems = []
+        self.problems.more += self._objects.problems.more
+        self._objects.problems = Problems()
         if table is None:
             return None
         heads = None if plain else _heads(table, lines, first_line)
@@ -102,7 +103,7 @@ class JsonLines:
         if self._rows < self._other:
             strays = strays[lines.first()[strays] == ord("{")]
             strays = np.array([i for i in strays if b'":' in lines.raw(i)[:2000]], np.int64)
-        self.problems.extend(lines.problems(strays, first_line, Text(N_("not a JSON object"))))
+        self.problems.of(lines, strays, first_line, Text(N_("not a JSON object")))
 
 
 def _candidates(lines: Lines) -> tuple[np.ndarray, np.ndarray]:

@@ -126,13 +126,12 @@ def count_cells(lines: Lines, wanted: np.ndarray, delimiter: str) -> tuple[np.nd
     if delimiter == " ":
         counts = np.array([len(lines.raw(index).split()) for index in wanted], np.int64)
         return counts, np.ones(len(wanted), bool)
+    if b'"' not in lines.block:
+        return lines.counts(ord(delimiter))[wanted].astype(np.int64) + 1, np.ones(len(wanted), bool)
     starts, ends = lines.starts[wanted], lines.ends[wanted]
-    places = lines.places(ord(delimiter))
-    closed = np.ones(len(wanted), bool)
-    if b'"' in lines.block:
-        quotes = lines.places(ord('"'))
-        owner = np.searchsorted(lines.ends, places, side="right")
-        before = np.searchsorted(quotes, places) - np.searchsorted(quotes, lines.starts[np.minimum(owner, len(lines) - 1)])
-        places = places[before % 2 == 0]
-        closed = (np.searchsorted(quotes, ends) - np.searchsorted(quotes, starts)) % 2 == 0
+    places, quotes = lines.places(ord(delimiter)), lines.places(ord('"'))
+    owner = np.searchsorted(lines.ends, places, side="right")
+    before = np.searchsorted(quotes, places) - np.searchsorted(quotes, lines.starts[np.minimum(owner, len(lines) - 1)])
+    places = places[before % 2 == 0]
+    closed = (np.searchsorted(quotes, ends) - np.searchsorted(quotes, starts)) % 2 == 0
     return np.searchsorted(places, ends) - np.searchsorted(places, starts) + 1, closed

@@ -1,6 +1,5 @@
 """Where the lines of a block are, without making a Python string of each."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -8,10 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messages import Text
+from storage.reading.decode import content
 
 NEWLINE, CARRIAGE_RETURN, SPACE, TAB = 10, 13, 32, 9
 PIECE_BYTES = 1 << 16
 TEXT_LIMIT = 300  # characters of a line kept in a problem
+SHOWN = 100  # problems of one kind and block that are kept with their text
 
 
 class Problem(NamedTuple):
@@ -20,6 +21,24 @@ class Problem(NamedTuple):
     line: int
     text: str
     reason: Text
+
+
+class Problems(list[Problem]):
+    """Problems with their text; of a kind that a block is full of, `more` has the numbers of the lines beyond SHOWN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more: list[np.ndarray] = []
+
+    def add(self, numbers: np.ndarray, texts: list[str], reason: Text) -> None:
+        """Add the lines with these numbers; `texts` are those of the first SHOWN."""
+        self.extend(Problem(number, text, reason) for number, text in zip(numbers[:SHOWN].tolist(), texts, strict=True))
+        if len(numbers) > SHOWN:
+            self.more.append(numbers[SHOWN:])
+
+    def of(self, lines: "Lines", wanted: np.ndarray, first_line: int, reason: Text) -> None:
+        """Add the lines with these indices."""
+        self.add(first_line + lines.number[wanted], [lines.text(index) for index in wanted[:SHOWN]], reason)
 
 
 class Lines:
@@ -31,11 +50,11 @@ class Lines:
     def __init__(self, block: bytes, *, returns: bool = False, tabs: bool = True) -> None:
         if block and not block.endswith(b"\n"):
             block += b"\n"
-        self.block = block
+        self.block, self.returns = block, returns and b"\r" in block
         self.bytes = np.frombuffer(block, np.uint8)
         breaks = np.flatnonzero(self.bytes == NEWLINE)
         self.number = np.arange(len(breaks))
-        if returns and b"\r" in block:
+        if self.returns:
             newlines = breaks
             breaks = np.flatnonzero((self.bytes == NEWLINE) | (self.bytes == CARRIAGE_RETURN))
             self.number = np.searchsorted(newlines, breaks)
@@ -43,6 +62,7 @@ class Lines:
         self.starts = np.concatenate(([0], breaks[:-1] + 1)) if len(breaks) else breaks
         self.ends = breaks
         self._places: dict[int, np.ndarray] = {}
+        self._counts: dict[int, np.ndarray] = {}
         self._first: np.ndarray | None = None
         self._trim(TAB if tabs else SPACE)
 
@@ -75,6 +95,16 @@ class Lines:
             self._places[byte] = np.flatnonzero(self.bytes == byte)
         return self._places[byte]
 
+    def counts(self, byte: int) -> np.ndarray:
+        """Return how often a byte stands in each line; counted once."""
+        if byte not in self._counts:
+            begins = np.concatenate((np.zeros(1, np.int64), self.breaks[:-1] + 1))
+            longest = int((self.breaks - begins).max(initial=0))
+            counter = np.int16 if longest < 1 << 15 else np.int32  # the narrower, the quicker
+            found = (self.bytes == byte).view(np.int8)
+            self._counts[byte] = np.add.reduceat(found, begins, dtype=counter) if len(self.breaks) else self.breaks
+        return self._counts[byte]
+
     def last(self) -> np.ndarray:
         """Return the last byte of each line, 0 for an empty one."""
         return np.where(self.starts < self.ends, self.bytes[np.maximum(self.ends - 1, 0)], 0)
@@ -92,21 +122,20 @@ class Lines:
         end = min(self.ends[index], self.starts[index] + 4 * TEXT_LIMIT)
         return self.block[self.starts[index] : end].decode("utf-8", "replace")[:TEXT_LIMIT]
 
-    def problems(self, wanted: np.ndarray, first_line: int, reason: Text, limit: int = 1000) -> Iterator[Problem]:
-        """Yield a problem for the lines with these indices, at most `limit` of them."""
-        for index in wanted[:limit]:
-            yield Problem(first_line + int(self.number[index]), self.text(index), reason)
+    def texts(self) -> pa.Array:
+        """Return the lines as Arrow text, each with its end, without copying them."""
+        offsets = np.zeros(len(self.breaks) + 1, np.int32)
+        offsets[1:] = self.breaks + 1
+        return pa.Array.from_buffers(pa.string(), len(self.breaks), [None, pa.py_buffer(offsets), pa.py_buffer(self.block)])
 
     def take(self, wanted: np.ndarray) -> bytes:
-        """Return the lines with these indices, newline-ended: slices of neighbouring lines are copied in one go."""
+        """Return the lines with these rising indices, newline-ended, blanks at their ends included."""
         if len(wanted) == len(self):
             return self.block
-        if not len(wanted):
-            return b""
-        cut = np.flatnonzero(np.diff(wanted) != 1) + 1
-        heads, tails = wanted[np.concatenate(([0], cut))], wanted[np.concatenate((cut - 1, [len(wanted) - 1]))]
-        pieces = zip(self.starts[heads].tolist(), self.ends[tails].tolist(), strict=True)
-        return b"\n".join(self.block[start:end] for start, end in pieces) + b"\n"
+        kept = np.zeros(len(self), bool)
+        kept[wanted] = True
+        data = content(self.texts().filter(pa.array(kept)))
+        return data.replace(b"\r", b"\n") if self.returns else data
 
 
 def has(data: bytes, needle: bytes) -> bool:
@@ -135,15 +164,9 @@ def any_match(block: bytes, pattern: str) -> bool:
 
 def arrow_texts(lines: Lines, wanted: np.ndarray) -> pa.ChunkedArray:
     """Return the wanted lines as Arrow text, copied at most once, in four chunks for those who work in parallel."""
-    data, breaks = lines.block, lines.breaks
-    if len(wanted) != len(lines):
-        data = lines.take(wanted)
-        breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
-    offsets = np.zeros(len(breaks) + 1, np.int32)
-    offsets[1:] = breaks + 1
-    whole = pa.Array.from_buffers(pa.string(), len(breaks), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    size = max(4096, -(-len(breaks) // 4))
-    return pa.chunked_array([whole.slice(start, size) for start in range(0, len(breaks), size)], pa.string())
+    whole = lines.texts() if len(wanted) == len(lines) else lines.texts().take(pa.array(wanted))
+    size = max(4096, -(-len(whole) // 4))
+    return pa.chunked_array([whole.slice(start, size) for start in range(0, len(whole), size)], pa.string())
 
 
 def sample_lines(sample: bytes, *, returns: bool = False) -> Lines:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from messages import N_, Text
-from storage.reading.containers.lines import Lines, Problem, sample_lines
+from storage.reading.containers.lines import Lines, Problem, Problems, sample_lines
 from storage.reading.containers.objects import MAX_LINE_BYTES, ObjectRows
 
 MARK = b":::MLLOG"
@@ -63,7 +63,7 @@ class Mllog:
                 rows.append(row)
                 numbers.append(first_line + index)
         table = self._objects.from_rows(rows, numbers) if rows else None
-        self._objects.problems = []
+        self._objects.problems = Problems()
         return table
 
     def finish(self) -> pa.Table | None:

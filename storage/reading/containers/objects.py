@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from messages import N_, Text
 from storage.reading.containers.flatten import MAX_COLUMNS, Structure, build, count_keys, join, spread, widen
-from storage.reading.containers.lines import Lines, Problem, arrow_texts
+from storage.reading.containers.lines import SHOWN, Lines, Problem, Problems, arrow_texts
 from storage.reading.containers.values import fraction_names, looks_numeric, to_numbers
 
 MAX_DEPTH = 16
@@ -36,7 +36,7 @@ class ObjectRows:
     def __init__(self, broken: str = N_("not valid JSON")) -> None:
         self._broken = broken
         self.units: dict[str, str] = {}
-        self.problems: list[Problem] = []
+        self.problems = Problems()
         self._structures: dict[int, Structure] = {}  # by kind of line
         self._mixed: set[int] = set()  # kinds (numbers of keys) that need the length of the keys too
         self._numeric: set[str] = set()
@@ -76,8 +76,9 @@ class ObjectRows:
         long = lines.ends - lines.starts > MAX_LINE_BYTES
         deep = _depths(lines) > MAX_DEPTH
         for mask, reason in ((long, N_("line too long for a record")), (deep & ~long, N_("nested too deeply"))):
-            for index in np.flatnonzero(mask)[:1000]:
-                self.problems.append(Problem(int(numbers[index]), lines.text(index), Text(reason)))
+            places = np.flatnonzero(mask)
+            texts = [lines.text(place) for place in places[:SHOWN]]
+            self.problems.add(numbers[places], texts, Text(reason))
         return np.flatnonzero(~(long | deep))
 
     def _uniform(self, lines: Lines, numbers: np.ndarray, keys: np.ndarray) -> list[pa.Table]:
@@ -193,9 +194,9 @@ class ObjectRows:
         read = to_numbers(texts, name=name)
         if read.unit:
             self.units[name] = read.unit
-        for number in pc.filter(line, read.bad).to_pylist()[:1000]:
-            text = lines.text(int(np.searchsorted(numbers, number)))
-            self.problems.append(Problem(number, text, Text(N_("{value} is not a number"), {"value": name})))
+        bad = pc.filter(line, read.bad).to_numpy()
+        texts = [lines.text(place) for place in np.searchsorted(numbers, bad[:SHOWN])]
+        self.problems.add(bad, texts, Text(N_("{value} is not a number"), {"value": name}))
         return (
             {name: read.values}
             if read.total is None

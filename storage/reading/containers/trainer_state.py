@@ -12,7 +12,7 @@ import pyarrow as pa
 from messages import N_, Text
 from storage.reading.containers.hf_dict import kinds_of
 from storage.reading.containers.jsonl import METRIC
-from storage.reading.containers.lines import TEXT_LIMIT, Problem
+from storage.reading.containers.lines import TEXT_LIMIT, Problem, Problems
 from storage.reading.containers.objects import ObjectRows, joined
 from storage.types import UnreadableLog
 
@@ -36,7 +36,7 @@ class TrainerState:
     name = "trainer_state"
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems = Problems()
         self.config: dict[str, str | float] = {}
         self._objects = ObjectRows()
         self._outside = self._text = ""
@@ -145,7 +145,8 @@ class TrainerState:
         if self._rows:
             self._tables.append(self._objects.from_rows(self._rows, self._numbers))
             self.problems += self._objects.problems
-            self._objects.problems, self._rows, self._numbers = [], [], []
+            self.problems.more += self._objects.problems.more
+            self._objects.problems, self._rows, self._numbers = Problems(), [], []
         if sum(table.num_rows for table in self._tables) > MAX_ROWS:
             raise UnreadableLog("too_large", Text(N_("The JSON document holds more than {rows} records."), {"rows": MAX_ROWS}))
 
