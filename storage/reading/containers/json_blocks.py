@@ -12,7 +12,7 @@ import pyarrow as pa
 from storage.reading import columns
 from storage.reading.containers.held import Held
 from storage.reading.containers.jsonl import METRIC
-from storage.reading.containers.lines import Lines, sample_lines
+from storage.reading.containers.lines import sample_lines
 
 MAX_LINES, MAX_LINE = 500, 4096  # lines of one object, characters of a line
 
