@@ -108,10 +108,6 @@ CAUSES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 FIRST: dict[str, tuple[str, ...]] = {
-    "spike": (
-        N_("Pause and look if the loss does not come back; check gradient clipping."),
-        N_("Note the batch of this step, so that the next spike can be compared."),
-    ),
     "spike_unrecovered": (
         N_("Stop the run and check gradient clipping."),
         N_("Restart from a checkpoint about 100 steps before and skip the next 200 to 500 batches."),

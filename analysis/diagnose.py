@@ -178,7 +178,13 @@ def blind_spots(segment: Segment) -> Iterator[Blind]:
             yield Blind(rule.name, (), off)
         elif missing:
             names = tuple(need.split("|")[0] for need in missing)
-            yield Blind(rule.name, names, Text(N_("The log does not print: {columns}"), {"columns": ", ".join(names)}))
+            zero = segment.unmeasured.issuperset(names)
+            text = (
+                N_("The log prints only zeros, which nobody measured: {columns}")
+                if zero
+                else N_("The log does not print: {columns}")
+            )
+            yield Blind(rule.name, names, Text(text, {"columns": ", ".join(names)}))
         elif partly:
             yield Blind(rule.name, *partly)
         elif rows < rule.rows:

@@ -330,7 +330,8 @@ def _brought_up(finding: Finding, found: Iterable[Finding]) -> Finding:
     now = next((other for other in found if same(other, finding)), None)
     if finding.last_step is not None or now is None or finding.kind == "periodic_pause":
         return finding
-    names = ("step", "ratio") if finding.kind.startswith("spike") else ("step",)
+    higher = now.title.values.get("ratio", 0) > finding.title.values.get("ratio", 0)
+    names = ("step", "ratio", "peak") if finding.kind.startswith("spike") and not higher else ("step",)
     started = {name: finding.title.values[name] for name in names if name in finding.title.values}
     title = Text(now.title.template, {**now.title.values, **{k: v for k, v in started.items() if k in now.title.values}})
     last = max(filter(None, (now.last_line, finding.last_line)), default=None)

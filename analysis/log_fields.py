@@ -115,7 +115,10 @@ def _rate(segment: Segment) -> Part:
         seen.append(Text(N_("as {column}, not as the rate itself"), {"column": name}))
     known = schedule(segment) if name == "lr" else None
     if known is not None and known.shape in SHAPES:
-        seen.append(Text(N_("fine enough to recognise its course: {shape}"), {"shape": Text(SHAPES[known.shape])}))
+        gaps = {"shape": Text(SHAPES[known.shape]), "step": known.warmup_end}
+        warmed = known.warmup_end is not None and known.shape not in ("wsd", "warmup")
+        course = N_("fine enough to recognise its course: warm-up to step {step:,}, then {shape}")
+        seen.append(Text(course if warmed else N_("fine enough to recognise its course: {shape}"), gaps))
     return Part("rate", N_("Learning rate"), (1.0 if name == "lr" else 0.7) * share, tuple(seen))
 
 

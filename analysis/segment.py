@@ -19,6 +19,8 @@ HARDWARE = frozenset(
     }
 )
 EVENT_COLUMNS = ("line", "step", "kind", "text", "data")
+UNMEASURED = ("grad_norm",)  # printed as zero in every row by programs that do not compute it
+MOVED, MOVED_ROWS = 0.25, 10  # by which share the loss must have moved, between the medians of so many rows, to prove that
 AHEAD = frozenset({"resume", "checkpoint_loaded", "launch", "dataset_change"})  # said before the first row of a launch
 
 
@@ -35,6 +37,7 @@ class Segment:
     total_steps: the planned number of steps in `step` units, None where the log does not say.
     telemetry: rows that measure the machine beside the training (`step`, `line`, `memory_bytes`, `gpu_utilization_percent`,
         …); may be empty. ranks: rows of every process where several print (`step`, `line`, `rank`, losses); else empty.
+    unmeasured: columns that are zero in every row although the loss moves: nobody computes them, and `rows` has them not.
     silent_seconds: for a run that is being watched, how long ago its last line came; None where nobody watches.
     """
 
@@ -49,6 +52,7 @@ class Segment:
     telemetry: pd.DataFrame = field(default_factory=pd.DataFrame)
     ranks: pd.DataFrame = field(default_factory=pd.DataFrame)
     silent_seconds: float | None = None
+    unmeasured: frozenset[str] = frozenset()
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -118,6 +122,7 @@ class Segment:
             {name: gaps[: len(_until(self.evals, last))] for name, gaps in self.evals_absent.items()},
             _until(self.telemetry, last),
             _until(self.ranks, last),
+            unmeasured=self.unmeasured,
         )
 
     def _whole(self, column: str, row: int) -> int | None:
@@ -159,13 +164,25 @@ def _segment(
     every = _of_kind(part, "train")
     train = _one_rank(every)
     frame, absent = _frame(train)
+    unmeasured = _unmeasured(frame, absent)
+    frame = frame.drop(columns=list(unmeasured))
     ranks = _frame(every)[0] if train.num_rows < every.num_rows else pd.DataFrame()
     telemetry = _frame(_of_kind(part, "telemetry"))[0] if "kind" in part.column_names else pd.DataFrame()
     evals, evals_absent = _frame(_of_kind(part, "eval")) if "kind" in part.column_names else (pd.DataFrame(), {})
     told = pd.DataFrame([[event.get(name) for name in EVENT_COLUMNS] for event in said], columns=list(EVENT_COLUMNS))
     told = told.astype({"step": "Int64"})
     plan = _plan(frame) or total_steps
-    return Segment(number, frame, absent, evals, told, config, plan, evals_absent, telemetry, ranks)
+    return Segment(number, frame, absent, evals, told, config, plan, evals_absent, telemetry, ranks, unmeasured=unmeasured)
+
+
+def _unmeasured(frame: pd.DataFrame, absent: Mapping[str, np.ndarray]) -> frozenset[str]:
+    known = (name for name in UNMEASURED if name in frame)
+    zero = frozenset(name for name in known if np.all((frame[name] == 0) | absent.get(name, False)))
+    loss = next((frame[name].dropna() for name in ("loss", "logits_loss") if name in frame), None)
+    if not zero or loss is None or len(loss) < 2 * MOVED_ROWS:
+        return frozenset()
+    first, last = loss.iloc[:MOVED_ROWS].median(), loss.iloc[-MOVED_ROWS:].median()
+    return zero if abs(last - first) > MOVED * abs(first) else frozenset()
 
 
 def _events_by_segment(

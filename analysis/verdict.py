@@ -60,14 +60,14 @@ def judge(segments: Sequence[Segment], findings: tuple[Finding, ...]) -> Judgeme
     if survived:
         return Verdict.WATCH, survived.title, survived.first_step, survived.known_step
     earlier = (finding for finding in findings if finding.severity is Severity.CRITICAL and finding.kind not in TOLD)
-    calm = _calm(current, next(earlier, None), last)
+    calm = _calm(current, next(earlier, None), last, stopped=bool(end) and not done)
     if end and not done and calm[0] is Verdict.HEALTHY:
         return Verdict.HEALTHY, _stopped(end, last, current.total_steps), last, last
     return calm
 
 
-def _calm(current: Segment, earlier: Finding | None, last: int | None) -> Judgement:
-    """Judge a launch in which nothing was found: there must be enough to find something in."""
+def _calm(current: Segment, earlier: Finding | None, last: int | None, *, stopped: bool) -> Judgement:
+    """Judge a launch in which nothing was found: there must be enough to find something in. stopped: by hand, too early."""
     course = trend(current)
     if not len(current) and not len(current.evals):
         text = N_("Only readings of the machine in this log: whether training goes well can't be told.")
@@ -77,7 +77,9 @@ def _calm(current: Segment, earlier: Finding | None, last: int | None) -> Judgem
     unproven = course.rows < KNOWN_NOISE_ROWS and course.last >= course.first
     if course.rows < FEWEST_ROWS or unproven:
         text = N_("Too early to tell; rows with a loss so far: {rows:,}.")
-        return Verdict.WATCH, Text(text, {"rows": course.rows}), None, None
+        if stopped and last is not None:
+            text = N_("The run was stopped by hand after step {step:,}, too early to tell; rows with a loss: {rows:,}.")
+        return Verdict.WATCH, Text(text, {"rows": course.rows, "step": last}), None, None
     if earlier:
         gaps = {"launch": current.number + 1, "earlier": earlier.segment + 1}
         text = N_("Launch {launch} shows nothing unusual; launch {earlier} before it did: see the findings.")

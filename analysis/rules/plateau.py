@@ -16,6 +16,7 @@ fixed number of steps does not.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import bottleneck as bn
 import numpy as np
@@ -39,6 +40,7 @@ ROWS = LEAST_BLOCKS * BASE_ROWS
 RATIOS = (1.25, 1.5, 2.0, 3.0)  # of the rows so far over those at which the last stretch began
 SPAN = 2 / 3  # of a stretch over which its level is averaged
 LEAST_GAIN = 0.005  # in logs, of the stretch before
+FELL, FELL_ERRORS = 0.01, 4.0  # from its first to its last fifth a stretch fell by more: in logs, and in standard errors
 LEFT_SHARE = 0.2  # of the fall before it: a loss that moved so far has left the plateau
 
 
@@ -191,10 +193,6 @@ def _finding(segment: Segment, column: str, loss: Track, flat: Flat, *, certain:
     causes, advice = explain(segment, "plateau", known)
     if may_be_capacity(segment):
         causes = (*causes, Cause("capacity", Text(N_("A small model with very short sequences: this may be all it can learn"))))
-    gaps = {"step": place(segment, first), "level": unlog(flat.level), "end": place(segment, last)}
-    title = Text(N_("Loss has stood at {level:.4g} since step {step:,}"), gaps)
-    if end is not None:
-        title = Text(N_("Loss stood at {level:.4g} from step {step:,} to {end:,}"), gaps)
     # without a plan or a rate the end of the schedule can't be told from a stall
     certain = certain or segment.has("lr") or segment.total_steps is not None
     return finding_at(
@@ -204,15 +202,32 @@ def _finding(segment: Segment, column: str, loss: Track, flat: Flat, *, certain:
         first=first,
         known=known,
         end=end,
-        title=title,
+        title=_title(loss, flat, {"step": place(segment, first), "end": place(segment, last)}),
         evidence=(
-            fact(N_("{column}: level"), unlog(flat.level), segment=segment, row=known, column=column),
+            fact(N_("{column}: mean level when this was known"), unlog(flat.level), segment=segment, row=known, column=column),
             fact(N_("fall over the last doubling of rows, share"), float(f"{flat.gain:.3g}")),
             fact(N_("fall over the doubling before, share"), float(f"{flat.before:.3g}")),
         ),
         causes=causes,
         advice=advice,
     )
+
+
+def _title(loss: Track, flat: Flat, gaps: dict[str, Any]) -> Text:
+    """Say at which level the loss stood; where it fell all the same, from where to where."""
+    x = loss.x[min(flat.first, flat.known) : flat.end]
+    part = max(len(x) // 5, 1)
+    ends = x[:part], x[-part:]
+    before, now = (float(np.mean(each)) for each in ends)
+    error = float(np.sqrt(sum(np.var(each) for each in ends) / part))
+    gaps |= {"level": unlog(flat.level), "before": unlog(before), "now": unlog(now)}
+    if before - now > max(FELL_ERRORS * error, FELL):
+        if flat.end is None:
+            return Text(N_("Loss has fallen only slowly since step {step:,}: from {before:.4g} to {now:.4g}"), gaps)
+        return Text(N_("Loss fell only slowly from step {step:,} to {end:,}: from {before:.4g} to {now:.4g}"), gaps)
+    if flat.end is None:
+        return Text(N_("Loss has stood at {level:.4g} since step {step:,}"), gaps)
+    return Text(N_("Loss stood at {level:.4g} from step {step:,} to {end:,}"), gaps)
 
 
 def sick() -> Segment:

@@ -22,7 +22,7 @@ from analysis.attribution import explain
 from analysis.clues import stage_changed
 from analysis.episodes import MOST, Episode, Limits, episodes, jumps_by_ratio, reaches
 from analysis.evidence import fact, finding_at, place, unlog
-from analysis.findings import Evidence, Finding, Severity
+from analysis.findings import Cause, Evidence, Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
 from analysis.running_mean import is_running_mean, undone
@@ -117,8 +117,17 @@ def _finding(segment: Segment, column: str, episode: Episode) -> Finding:
         title=_title(segment, loss, episode),
         evidence=tuple(jump_evidence(segment, column, episode)),
         causes=causes,
-        advice=advice,
+        advice=(*_first_advice(episode, causes), *advice),
     )
+
+
+def _first_advice(episode: Episode, causes: tuple[Cause, ...]) -> Iterator[Text]:
+    """Yield what to do whatever the cause; of a jump that came back only where none is named that needs something else."""
+    named = bool(causes) and causes[0].score > 0 and causes[0].name not in ("data", "gradients")
+    if episode.back is None or not named:
+        yield Text(N_("Pause and look if the loss does not come back; check gradient clipping."))
+    if not named:
+        yield Text(N_("Note the batch of this step, so that the next spike can be compared."))
 
 
 def _severity(segment: Segment, loss: Track, episode: Episode) -> Severity:
@@ -134,13 +143,17 @@ def _severity(segment: Segment, loss: Track, episode: Episode) -> Severity:
 
 
 def _title(segment: Segment, loss: Track, episode: Episode) -> Text:
-    first = int(loss.rows[episode.first])
-    gaps = {"ratio": episode.ratio(loss), "step": place(segment, first)}
+    first, peak = (place(segment, int(loss.rows[at])) for at in (episode.first, episode.peak))
+    gaps = {"ratio": episode.ratio(loss), "step": first, "peak": peak}
+    if episode.back is None and peak != first:
+        return Text(N_("Loss jumped {ratio:.3g}× from step {step:,} to {peak:,} and has not come back yet"), gaps)
     if episode.back is None:
         return Text(N_("Loss jumped {ratio:.3g}× at step {step:,} and has not come back yet"), gaps)
     if episode.lone and episode.back == episode.first + 1:
         return Text(N_("One raised row at step {step:,}: loss {ratio:.3g}× its level, normal again at the next"), gaps)
     gaps["end"] = place(segment, int(loss.rows[episode.back]))
+    if peak != first:
+        return Text(N_("Loss jumped {ratio:.3g}× from step {step:,} to {peak:,} and was back by step {end:,}"), gaps)
     return Text(N_("Loss jumped {ratio:.3g}× at step {step:,} and was back by step {end:,}"), gaps)
 
 

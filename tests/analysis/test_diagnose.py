@@ -70,6 +70,7 @@ def test_stopped_by_hand_is_as_healthy_as_its_rows_even_with_a_traceback_beside_
     assert [str(finding.severity) for finding in diagnosis.findings if finding.kind == "stopped"] == ["info"]
     early = diagnose([replace(HEALTHY.head(4), events=events)])
     assert early.verdict == "watch"  # four rows prove nothing
+    assert early.sentence.render().startswith("The run was stopped by hand after step 4, too early to tell")
 
 
 def test_a_log_without_steps_is_unreadable_or_failed_but_never_healthy() -> None:

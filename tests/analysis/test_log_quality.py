@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from analysis.diagnose import diagnose
@@ -112,3 +113,10 @@ def test_lines_of_another_form_are_no_form_that_is_kept(whole):
         found = next(part for part in graded(segment).dimensions if part.key == "comparability")
         assert any("keep one form" in text.template for text in found.seen) is kept
         assert any("change their form" in text.template for text in found.lost) is not kept
+
+
+def test_a_warm_up_before_a_constant_rate_is_named(whole):
+    rate = np.minimum(np.arange(1, 901) / 50, 1) * 3e-4
+    for lr, words in ((rate, "warm-up to step 50, then constant"), (np.full(900, 3e-4), "its course: constant")):
+        part = next(part for part in graded(replace(whole, rows=whole.rows.assign(lr=lr))).classes if part.key == "rate")
+        assert words in part.seen[-1].render()

@@ -8,7 +8,7 @@ import pytest
 from analysis.segment import Segment
 from analysis.simulate import simulate, with_evaluations, with_events
 from analysis.simulate_hardware import simulate as simulate_machine
-from tests.analysis.losses_lab import alarms, found
+from tests.analysis.losses_lab import alarms, found, run
 
 
 @pytest.mark.parametrize(("rows", "seed"), [(800, 4), (2000, 5), (6000, 6)])
@@ -98,3 +98,40 @@ def test_a_small_constant_term_in_the_total_is_seen_rounding_is_not() -> None:
     segment.rows.loc[200:, "loss"] += 0.0006
     (finding,) = alarms("decomposition", replace(segment))
     assert 200 <= (finding.known_step or 0) <= 225
+
+
+def test_a_loss_that_falls_all_the_same_is_not_said_to_stand() -> None:
+    rows = np.arange(1, 1001)
+    noise = 0.1 * np.random.default_rng(5).standard_normal(1000)
+    falling = run(every=50, total=100_000, loss=np.exp(np.log(7 * (1 + rows / 10) ** -0.25 + 0.3) + noise))
+    (finding,) = found("plateau", falling)
+    assert finding.title.template.startswith("Loss fell only slowly")
+    assert finding.title.values["before"] > 1.1 * finding.title.values["now"]
+    standing = simulate(rows=4000, seed=8, fault="plateau").segment
+    assert found("plateau", standing)[0].title.template.startswith("Loss has stood")
+
+
+def test_a_jump_that_takes_several_steps_is_told_from_its_start_to_its_peak() -> None:
+    for rises, words in (([3.0], "at step 501 and was back"), ([2.0, 2.5, 3.0], "from step 501 to 503 and was back")):
+        loss = 2.5 * np.exp(0.02 * np.random.default_rng(3).standard_normal(1000))
+        loss[500 : 500 + len(rises) + 2] *= [*rises, 1.8, 1.5]
+        (finding,) = alarms("spike", run(loss=loss))
+        assert words in finding.title.render()
+
+
+def test_advice_fits_what_is_known_of_a_jump() -> None:
+    def advice(loss: np.ndarray) -> str:
+        (finding,) = found("spike", run(loss=loss))
+        return " ".join(text.render() for text in finding.advice)
+
+    calm = 2.5 * np.exp(0.02 * np.random.default_rng(3).standard_normal(1000))
+    back, still = calm.copy(), calm.copy()
+    back[500:506] *= 2.0
+    still[990:] *= 2.0
+    start = 12 * np.exp(-np.arange(60) / 30)
+    start[2:8] *= [3.5, 3.6, 3.2, 2.8, 2.2, 1.5]
+    assert "Note the batch" in advice(back)
+    assert "Pause" in advice(still)
+    assert "Check initialisation" in advice(start)
+    assert "Note the batch" not in advice(start)
+    assert "Pause" not in advice(start)

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
+from analysis.diagnose import diagnose
 from analysis.segment import split_segments
 
 NAN = float("nan")
@@ -72,3 +73,14 @@ def test_the_head_is_what_was_known_then() -> None:
     event = {"line": 3, "kind": "traceback", "text": "", "step": None, "segment": 0}
     (segment,) = split_segments(table(line=[1, 2, 4], step=[1, 2, 3], loss=[3.0, 2.0, 1.0]), events=[event])
     assert (len(segment.head(2)), len(segment.head(2).events), len(segment.head(3).events)) == (2, 0, 1)
+
+
+def test_a_norm_that_is_zero_throughout_while_the_loss_moves_is_measured_by_nobody() -> None:
+    falls, still = np.linspace(9, 4, 40), np.full(40, 9.0)
+    norms = {"zeros": np.zeros(40), "one": np.r_[np.zeros(39), 0.1], "nan": np.r_[np.zeros(39), NAN]}
+    for loss, norm, there in ((falls, "zeros", False), (still, "zeros", True), (falls, "one", True), (falls, "nan", True)):
+        (segment,) = split_segments(table(step=np.arange(40), loss=loss, grad_norm=norms[norm]))
+        assert segment.has("grad_norm") is there
+        assert segment.head(30).unmeasured == (frozenset() if there else frozenset({"grad_norm"}))
+        texts = [blind.text.template for blind in diagnose([segment]).not_assessable if blind.rule == "grad_explosion"]
+        assert any("only zeros" in text for text in texts) is not there
