@@ -5,7 +5,7 @@
     lr: 3e-4
 
 A heading holds nothing but a step, and the epoch perhaps (with `=` between, it belongs to another format). A value line
-holds nothing but names and numbers, and none that says a place. `took` are the numbers of the lines that were understood.
+holds nothing but names and numbers, and none that says a place; headings of parts (`Timing:`) may stand between. `took` are the numbers of the lines that were understood.
 """
 
 import re
@@ -33,6 +33,7 @@ _RULER = re.compile(r"\W*")
 _ONE = re.compile(
     rf"(?i:(?P<name>{_PLACE})\b|第)[ :#\[(]*(?P<value>{_NUMBER})(?: ?(?:/|of) ?(?P<total>{_NUMBER}))? ?(?P<unit>[轮步])?"
 )
+_PART = re.compile(r"[^\d{}\[\]]{1,60}:\s*")  # `Timing:` between the values of a record
 _PHASE = re.compile(r"^\W*(?P<phase>val|valid|validation|test|eval|dev)\b", re.IGNORECASE)
 
 
@@ -102,8 +103,10 @@ class Stanzas(Held):
         """Take a line of a record; return whether it was one."""
         if _RULER.fullmatch(line):
             return bool(line.strip()) or not self._line  # a blank line ends it, once there was a value
-        found = _values(line)
         self._lines += 1
+        if _PART.fullmatch(line) and self._lines <= MAX_LINES:
+            return True
+        found = _values(line)
         if not found or self._lines > MAX_LINES:
             return False
         self._line = self._line or number_
