@@ -104,7 +104,9 @@ class Store:
     def create_run(self, name: str, source: str | None = None, fingerprint: str | None = None) -> str:
         """Make an empty run and return its id."""
         with self._change() as cursor:
-            return runs.make_run(cursor, name, source, fingerprint)
+            run = runs.make_run(cursor, name, source, fingerprint)
+            runs.make_rows_table(cursor, run)
+            return run.id
 
     def rename_run(self, run_id: str, name: str) -> None:
         """Give a run another name. Raises UnknownRun."""

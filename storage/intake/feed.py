@@ -152,16 +152,25 @@ class Feeder:
         Returns None, and nothing is changed, if that gives nothing.
         """
         reader, again = self._reader(after)
-        held = self.store.run(after.run).rows if again else 0
-        with self._writer(after.run, replace=again) as writer:
-            before = held if again else writer.rows
-            kept = self.store.original(after.run) if again else ()
-            for piece in chain(kept, rest):
+        if again:
+            return self._settle_again(reader, rest, after)
+        rest = list(rest)
+        found = replace(_to_end(reader, rest), mode=SETTLED, state={})
+        if not found:
+            return None
+        with self._writer(after.run) as writer:
+            return _put(writer, found, rest, after)
+
+    def _settle_again(self, reader: LogReader, rest: Iterable[bytes], after: Source) -> Fed | None:
+        """Take the end of a log that is read again from what was kept of it."""
+        held = self.store.run(after.run).rows
+        with self._writer(after.run, replace=True) as writer:
+            for piece in chain(self.store.original(after.run), rest):
                 _read(writer, reader, piece, after.rank)
             _append(writer, reader.finish(), after.rank)
-            if writer.rows == before and not writer.events:
+            if writer.rows == held and not writer.events:
                 return None
-            return _commit(writer, reader, replace(after, mode=SETTLED), {}, before=before)
+            return _commit(writer, reader, replace(after, mode=SETTLED), {}, before=held)
 
     def forget(self, key: str) -> None:
         """Let go of the reader of a run or log."""
@@ -197,11 +206,12 @@ def _to_end(reader: LogReader, pieces: Iterable[bytes]) -> Found:
 
 def _put(writer: RunWriter, found: Found, content: Iterable[bytes], after: Source) -> Fed:
     """Store what was found in a log, and its content."""
+    before = writer.rows
     _append(writer, found.batches, after.rank)
     encoding = found.reader.report().encoding
     for piece in content:
         writer.keep(piece, encoding)
-    return _commit(writer, found.reader, replace(after, mode=found.mode), found.state)
+    return _commit(writer, found.reader, replace(after, mode=found.mode), found.state, before=before)
 
 
 def _commit(

@@ -56,7 +56,7 @@ class Group:
         if self._cursor is None or self._changes is None:
             self._cursor = self._transaction.enter_context(self._warehouse.transaction())
             self._changes = Changes(self._cursor)
-        run = self._warehouse.state(self._cursor, run_id or make_run(self._cursor, name, source))
+        run = self._warehouse.state(self._cursor, run_id) if run_id else make_run(self._cursor, name, source)
         if replace:
             self._emptied[run.id] = self._warehouse.archive(run.id, run.archive)
             run = empty_run(self._cursor, run)

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from storage.keeping.reports import clean_text
-from storage.keeping.schema import cells_table, first_row, known, now, rows_table
+from storage.keeping.schema import cells_table, first_row, known, metric_column, now, rows_table
 from storage.keeping.spark import means
 from storage.keeping.state import RunState
 from storage.keeping.tiers import LARGE, SMALL, TENS
@@ -30,25 +30,26 @@ SQL_TYPES = {
 }
 
 
-def make_run(cursor: duckdb.DuckDBPyConnection, name: str, source: str | None, fingerprint: str | None = None) -> str:
-    """Make an empty run and return its id: eight hexadecimal digits."""
-    run_id = secrets.token_hex(4)
-    while first_row(cursor, "select 1 from runs where id = ?", [run_id]):
-        run_id = secrets.token_hex(4)
-    answer = first_row(
-        cursor,
+def make_run(cursor: duckdb.DuckDBPyConnection, name: str, source: str | None, fingerprint: str | None = None) -> RunState:
+    """Make an empty run, without the table of its rows; its id is eight hexadecimal digits."""
+    sql = (
         "insert into runs "
         '(id, no, name, source, fingerprint, created, updated, version, rows, segments, bytes, "offset", archive) '
-        "values (?, nextval('run_numbers'), ?, ?, ?, ?, ?, nextval('versions'), 0, 0, 0, 0, 0) returning no",
-        [run_id, clean_text(name), None if source is None else clean_text(source), fingerprint, now(), now()],
+        "select $id, nextval('run_numbers'), $name, $source, $fingerprint, $now, $now, nextval('versions'), 0, 0, 0, 0, 0 "
+        "where not exists (from runs where id = $id) returning no"
     )
-    _make_rows_table(cursor, known(answer, run_id)[0])
-    return run_id
+    source = None if source is None else clean_text(source)
+    values = {"name": clean_text(name), "source": source, "fingerprint": fingerprint, "now": now()}
+    while True:
+        run_id = secrets.token_hex(4)
+        made = first_row(cursor, sql, values | {"id": run_id})
+        if made:
+            return RunState(run_id, made[0])
 
 
 def empty_run(cursor: duckdb.DuckDBPyConnection, run: RunState) -> RunState:
-    """Take away all that a run holds but its name, and begin another archive file."""
-    _make_rows_table(cursor, run.no)
+    """Take away all that a run holds but its name, the table of its rows too, and begin another archive file."""
+    cursor.execute(f"drop table {rows_table(run.no)}")
     for table in TABLES_OF_RUNS:
         cursor.execute(f"delete from {table} where run = ?", [run.no])
     cleared = ", ".join(f"{name} = null" for name in ("first_step", "last_step", "total_steps", "first_time", "reader_state"))
@@ -70,9 +71,12 @@ def remove_deleted(cursor: duckdb.DuckDBPyConnection, before: datetime) -> dict[
     return {run_id: archive_name(run_id, part) for run_id, _, part in found}
 
 
-def _make_rows_table(cursor: duckdb.DuckDBPyConnection, run_no: int) -> None:
-    places = ", ".join(f"{field.name} {SQL_TYPES[field.type]}" for field in ROW_SCHEMA)
-    cursor.execute(f"create or replace table {rows_table(run_no)} (row bigint, {places})")
+def make_rows_table(cursor: duckdb.DuckDBPyConnection, run: RunState) -> None:
+    """Make the table of a run's rows with a column for each metric that it has so far: each that is added later costs more."""
+    columns = {"row": "bigint"} | {field.name: SQL_TYPES[field.type] for field in ROW_SCHEMA}
+    columns |= {metric_column(metric.no): "double" for metric in run.metrics.values()}
+    cursor.execute(f"create table {rows_table(run.no)} ({', '.join(map(' '.join, columns.items()))})")
+    run.columns = list(columns)
 
 
 def value_of(cursor: duckdb.DuckDBPyConnection, run_id: str, column: str) -> Any:

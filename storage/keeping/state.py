@@ -11,7 +11,7 @@ from storage.keeping.originals import End, end_of
 from storage.keeping.reports import clean_text
 from storage.keeping.schema import first_row, known, metric_column, rows_table
 from storage.keeping.spark import Spark
-from storage.types import ROW_SCHEMA, Column
+from storage.types import Column
 
 
 @dataclass
@@ -44,7 +44,8 @@ class Metric:
 class RunState:
     """A run as its transaction found it, and as it will leave it.
 
-    `first_time` is in ms, `version` that of the last commit, `columns` those of its table in their order.
+    `first_time` is in ms, `version` that of the last commit, `columns` those of its table in their order: none while it has
+    no table.
     """
 
     id: str
@@ -59,7 +60,7 @@ class RunState:
     first_time: int | None = None
     end: End = field(default_factory=End)
     metrics: dict[str, Metric] = field(default_factory=dict)
-    columns: list[str] = field(default_factory=lambda: ["row", *ROW_SCHEMA.names])
+    columns: list[str] = field(default_factory=list)
 
     def follow(self, rows: pa.Table) -> None:
         """Bring everything up to date with the next rows (as the warehouse keeps them, `kind` coded)."""

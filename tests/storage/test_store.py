@@ -80,6 +80,36 @@ def test_a_hostile_metric_name_is_only_a_name(store, name):
     assert store.buckets(run, [name])["mean"].tolist() == [4, 5, 6]
 
 
+def test_a_run_that_began_without_a_row_takes_rows_later(store):
+    with store.writer(name="begins with an event") as writer:
+        writer.append(batch([], events=(Event(1, "launch", "x"),)))
+        writer.commit()
+    run = writer.run_id
+    assert store.frame(run).num_rows == 0
+    write(store, run, batch([1], loss=[1.0]), batch([2], lr=[1e-3]))
+    assert store.frame(run).select(["step", "loss", "lr"]).to_pydict() == {
+        "step": [1, 2],
+        "loss": [1.0, None],
+        "lr": [None, 1e-3],
+    }
+
+
+def test_the_table_of_a_new_run_is_made_with_its_metrics(store):
+    """Each column that is added to a table costs as much as the table."""
+    with store.writer(name="new") as writer:
+        writer.append(batch([1], loss=[1.0]))
+        writer.append(batch([2], lr=[1e-3]))
+        assert writer.run.columns == []
+        writer.commit()
+    assert writer.run.columns[-2:] == ["m0", "m1"]
+
+
+def test_an_id_is_given_once(store, monkeypatch):
+    ids = iter(["0000000a", "0000000a", "0000000b"])
+    monkeypatch.setattr("secrets.token_hex", lambda _: next(ids))
+    assert [store.create_run("one"), store.create_run("other")] == ["0000000a", "0000000b"]
+
+
 def test_rows_that_the_reader_held_back_are_in_their_place(store):
     run = store.create_run("a")
     write(store, run, batch([10, 11], first_line=5, loss=[1, 2]), batch([1, 2], first_line=1, loss=[3, 4]))

@@ -7,6 +7,7 @@ from storage.intake.watch import Watcher
 from storage.keeping.group import Group
 from storage.keeping.schema import first_row
 from storage.keeping.writer import RunWriter
+from storage.store import Store
 from tests.storage.desk import Desk, line, lines, up_to
 
 
@@ -85,6 +86,16 @@ def test_what_is_no_log_takes_no_other_with_it(desk, commits):
     assert commits == [2]
     assert rows(desk) == {"a.log": up_to(10), "c.log": up_to(10)}
     assert "binary" in desk.problems()["no_log"]
+
+
+def test_a_log_at_rest_whose_end_gives_nothing_opens_no_transaction(desk, monkeypatch):
+    for name in ("a.log", "b.log"):
+        desk.write(lines(1, 10), name)
+    desk.poll()
+    version = desk.store.version()
+    monkeypatch.setattr(Store, "writer", None)
+    desk.watcher.poll(at_rest=True)
+    assert (desk.store.version(), desk.problems()) == (version, {})
 
 
 def fail_once(monkeypatch, target, name, wrong):
