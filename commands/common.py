@@ -91,7 +91,18 @@ def print_json(value: Any) -> None:
 def run_line(run: dict[str, Any]) -> str:
     """Return a run as one line for people."""
     lanes = f", {run['lanes']} lanes" if run["lanes"] > 1 else ""
-    return f"{run['run']}  {run['name']}  {run['rows']} rows, steps {run['first_step']}–{run['last_step']}{lanes}"
+    steps = span("steps", run["first_step"], run["last_step"]) or "no steps"
+    return f"{run['run']}  {run['name']}  {counted(run['rows'], 'row')}, {steps}{lanes}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun in the singular or the plural."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def span(name: str, first: Any, last: Any) -> str:
+    """Return `name first to last`, "" where the log does not say it."""
+    return "" if first is None or last is None else f"{name} {first} to {last}"
 
 
 def refuse(message: str, code: int, word: str, as_json: bool) -> NoReturn:

@@ -1,5 +1,6 @@
 """`cli.py cost`: when a run is done, what it costs, what was wasted."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def _print_costs(run: str, answer: dict[str, Any]) -> None:
     click.echo(f"{run}: {_hours(elapsed)} so far" if elapsed is not None else f"{run}: the log does not tell the time")
     if left:
         span = f"{_hours(left['p50'])} left ({_hours(left['p10'])} to {_hours(left['p90'])})"
-        ends = f", done {answer['ends']['p50'][:16]} UTC" if answer["ends"] and left["p90"] else ""
+        ends = _done(answer["ends"]["p50"]) if answer["ends"] and left["p90"] else ""
         click.echo(f"  {span}{ends}: {left['source']}")
     else:
         click.echo(f"  no time left: {answer['remaining_unknown']}")
@@ -69,6 +70,12 @@ def _print_costs(run: str, answer: dict[str, Any]) -> None:
         click.echo(f"  {answer['goodput']:.1%} productive")
     for item in (answer["waste"] or [])[:3]:
         click.echo(f"    {item['text']}")
+
+
+def _done(end: str) -> str:
+    """Return when it is done; a date that has passed is no promise."""
+    past = datetime.fromisoformat(end) < datetime.now(UTC)
+    return f", {'would have been done' if past else 'done'} {end[:16]} UTC{' if it had gone on' if past else ''}"
 
 
 def _hours(seconds: float) -> str:

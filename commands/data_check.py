@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from commands.common import file_argument, print_json, verb
+from commands.common import counted, file_argument, print_json, verb
 from server.desk import PIECE_BYTES
 from storage.reading.corpus import LIMIT
 from storage.reading.corpus import check as check_corpus
@@ -26,7 +26,8 @@ def data_check(file: Path, field: str, limit: int, data_dir: Path | None, as_jso
 
 
 def _print_corpus(answer: dict[str, Any]) -> None:
-    click.echo(f"{answer['file']}: {answer['texts']} texts in {answer['records']} records, {answer['encoding']}")
+    texts = f"{counted(answer['texts'], 'text')} in {counted(answer['records'], 'record')}"
+    click.echo(f"{answer['file']}: {texts}, {answer['encoding']}")
     lengths = ", ".join(f"{name} {answer[name]}" for name in ("p50", "p95", "p99", "longest"))
     click.echo(f"  characters: {answer['characters']} in all; {lengths}")
     for kind, count in answer["counts"].items():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from commands.common import USAGE, open_service, print_json, refuse, verb
+from commands.common import USAGE, counted, open_service, print_json, refuse, verb
 
 
 @verb
@@ -19,4 +19,4 @@ def export(run: str, file: Path, data_dir: Path | None, as_json: bool) -> None:
         refuse(str(error), USAGE, "ValueError", as_json)
     finally:
         service.close()
-    print_json({"file": str(file), "rows": rows}) if as_json else click.echo(f"{file}: {rows} rows")
+    print_json({"file": str(file), "rows": rows}) if as_json else click.echo(f"{file}: {counted(rows, 'row')}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from commands.common import UNREADABLE, desk_of, print_json, verb
+from commands.common import UNREADABLE, counted, desk_of, print_json, verb
 from server.desk import PIECE_BYTES, Desk, arriving
 from storage.types import UnreadableLog
 
@@ -50,5 +50,5 @@ def _standard_input() -> Iterator[bytes]:
 def _ingested_line(answer: dict[str, Any]) -> str:
     if "error" in answer:
         return f"{answer['file']}: {answer['message']}"
-    state = "already in the store" if answer["known"] else f"{answer['rows']} records"
+    state = "already in the store" if answer["known"] else counted(answer["rows"], "record")
     return f"{answer['file']}: run {answer['run']}, {state}, {answer['verdict']}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from commands.common import file_argument, print_json, verb
+from commands.common import counted, file_argument, print_json, span, verb
 from storage.reader import read_file
 from storage.reading.summary import summarise
 
@@ -21,12 +21,12 @@ def read(file: Path, data_dir: Path | None, as_json: bool) -> None:
 def _print_summary(summary: dict[str, Any]) -> None:
     click.echo(f"{summary['file']}: {summary['format_title'] or 'format not recognised'}, {summary['encoding']}")
     click.echo(
-        f"  {summary['lines']} lines, {summary['records']} training records, {summary['eval_records']} evaluations, "
-        f"{summary['segments']} launches, {summary['unparsed']['count']} lines not understood"
+        f"  {counted(summary['lines'], 'line')}, {counted(summary['records'], 'training record')}, "
+        f"{counted(summary['eval_records'], 'evaluation')}, {counted(summary['segments'], 'launch', 'launches')}, "
+        f"{counted(summary['unparsed']['count'], 'line')} not understood"
     )
-    click.echo(
-        f"  steps {summary['first_step']} to {summary['last_step']}, loss {summary['first_loss']} to {summary['last_loss']}"
-    )
+    steps = span("steps", summary["first_step"], summary["last_step"]) or "no steps printed"
+    click.echo(f"  {steps}, {span('loss', summary['first_loss'], summary['last_loss']) or 'no training loss printed'}")
     for name, column in summary["columns"].items():
         unit = f" {column['unit']}" if column["unit"] else ""
         click.echo(f"  {name} ({column['printed']}): {column['first']} → {column['last']}{unit}, {column['count']} values")

@@ -22,6 +22,7 @@ from analysis.wall import wall
 from messages import N_, Text
 from storage.types import ParseReport
 
+LAST_DATE = 4e9  # seconds since 1970, beyond which a clock is not believed
 COURSE = 600  # points of the way that are drawn
 OWN_PRICES = "prices.toml"  # in the data directory; see analysis/prices.toml for its form
 
@@ -129,7 +130,7 @@ def costs(
 def _ends(current: Segment | None, told: CostReport) -> tuple[datetime, datetime, datetime] | None:
     """Return when the run ends by the clock of its lines; None without a date in them, or without a time left."""
     known = wall(current) if current is not None and len(current) else None
-    if known is None or known.last is None or told.left is None or not 0 < known.last < 4e9:
+    if known is None or known.last is None or told.left is None or not 0 < known.last < LAST_DATE:
         return None
     last = datetime.fromtimestamp(known.last, UTC)
     if told.left.p90 > 3e9:

@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from analysis.cost import CostModel, CostReport, cost_model, cost_report
+from analysis.ending import current_launch
 from analysis.findings import Finding
 from analysis.machine import hardware
 from analysis.prices import PriceTableError, price_table
 from analysis.segment import Segment
+from analysis.wall import wall
 from messages import Text
-from server.costs import OWN_PRICES, course
+from server.costs import LAST_DATE, OWN_PRICES, course
 
 
 @dataclass(frozen=True)
 class Facts:
     """What the totals of all runs are made of: seconds so far, GPUs as the log prints them, productive share, the name of the
-    largest waste, median seconds a step; None: not known."""
+    largest waste, median seconds a step, the last line by the clock of the log (seconds since 1970); None: not known."""
 
     elapsed: float | None = None
     gpus: int | None = None
@@ -25,6 +27,7 @@ class Facts:
     goodput: float | None = None
     waste: str | None = None
     step_seconds: float | None = None
+    ended: float | None = None
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,13 @@ class Glance:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any] | None) -> "Glance":
-        """Read back what `to_dict` wrote; None: a diagnosis that was kept without it."""
+        """Read back what `to_dict` wrote; None: a diagnosis that was kept without it. Facts that lack one are as none."""
         if not data:
             return cls()
         left, why = data.get("left"), data.get("why")
         told = tuple(left) if left else None
-        facts = Facts(**data["facts"]) if data.get("facts") else None
+        kept = data.get("facts") or {}
+        facts = Facts(**kept) if kept.keys() == Facts.__dataclass_fields__.keys() else None
         said = Text.from_dict(why) if why else None
         return cls(told, data["over"], data["spent"], data["total"], data["currency"], said, facts)
 
@@ -76,4 +80,6 @@ def _facts(segments: Sequence[Segment], told: CostReport) -> Facts:
     log, book, seconds = hardware(segments), told.book, course(segments, None)["seconds"]
     waste = book.waste[0].name if book and book.waste else None
     step = float(seconds.median()) if len(seconds) else None
-    return Facts(told.elapsed, log.gpus, log.gpu, book.goodput if book else None, waste, step)
+    known = wall(current_launch(segments)) if segments else None
+    ended = known.last if known is not None and known.last is not None and 0 < known.last < LAST_DATE else None
+    return Facts(told.elapsed, log.gpus, log.gpu, book.goodput if book else None, waste, step, ended)

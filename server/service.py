@@ -22,7 +22,7 @@ from server.beside import Standings
 from server.board import Board
 from server.care import Care
 from server.costs import Costs, Wishes, costs
-from server.glance import glance
+from server.glance import Glance, glance
 from server.live import Growing, Judged, Thresholds, as_dicts, changes, segments_of
 from server.monitor import Monitor
 from server.reading import Read, read_path, size_of
@@ -179,7 +179,7 @@ class Service:
             silent = self.arrivals.silent(run_id)
             news = silent is not None and silent > least_seconds(thresholds, profile) and not (before and hangs(before))
             settled = self.growing.settles(run_id, profile) == 0.0 and bool(kept and kept[0] == version)
-            has_facts = bool(kept and (kept[1].get("glance") or {}).get("facts"))  # kept since the totals need them
+            has_facts = bool(kept and Glance.from_dict(kept[1].get("glance")).facts)  # kept since the totals need them
             news = news or settled or not (has_facts or self.settings.read_only)
             if kept and before and not news and kept[0] == version and kept[1].get("thresholds", {}) == thresholds:
                 return before, before

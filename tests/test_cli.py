@@ -72,6 +72,16 @@ def test_what_is_no_log_exits_3_with_a_sentence_and_is_never_healthy(tmp_path, c
     assert len(answer["message"]) > 30
 
 
+def test_what_a_log_does_not_say_is_told_in_words(tmp_path):
+    (tmp_path / "a.log").write_text("step: 1, loss: 3.0\n")
+    (tmp_path / "b.csv").write_text("timestamp,power.draw [W]\n2024/05/06 10:00:00.000,250.1\n2024/05/06 10:00:01.000,251.0\n")
+    said = CliRunner().invoke(cli, ["read", str(tmp_path / "a.log")]).stdout
+    assert "1 line, 1 training record, 0 evaluations, 1 launch, 0 lines not understood\n  steps 1 to 1, loss 3.0 to 3.0" in said
+    said = CliRunner().invoke(cli, ["read", str(tmp_path / "b.csv")]).stdout
+    assert "no steps printed, no training loss printed" in said
+    assert "None" not in said
+
+
 def test_a_text_without_a_metric_is_unreadable(tmp_path):
     (tmp_path / "prose.log").write_text("Dear diary,\ntoday we trained nothing at all.\n" * 20)
     code, answer = run("check", tmp_path / "prose.log")

@@ -52,6 +52,13 @@ def test_the_canonical_line_alone_gives_a_first_estimate(tmp_path: Path) -> None
     assert chosen["epoch_time_meaning"] == "total"
 
 
+def test_a_date_that_has_passed_is_no_promise(tmp_path: Path) -> None:
+    path = log(tmp_path, printed(timed(plan=3000, seed=3).until(0.5), "megatron"))
+    said = CliRunner().invoke(cli, ["cost", str(path)]).stdout
+    assert ", would have been done 2024-05-" in said
+    assert "if it had gone on" in said
+
+
 def test_no_time_no_price_no_gpus(tmp_path: Path) -> None:
     text = "".join(f"step: {i}, loss: {3 - i / 100:.4f}\n" for i in range(1, 50))
     code, told = run(log(tmp_path, text))

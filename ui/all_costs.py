@@ -26,6 +26,8 @@ def show(wishes: Wishes) -> None:
     frame = costs.table(found)
     frame.loc[frame["run"].isin(others), "spent"] = None
     _figures(frame, currency, len(others))
+    if wishes.meaning is not None or wishes.total_steps is not None:
+        html.quiet(_("What you typed about epoch_time and the plan is about one run: it does not count here."))
     column = st.column_config
     amounts: dict[str, Any] = {
         "hours": column.NumberColumn(_("Hours"), format="%.3g"),
@@ -35,14 +37,14 @@ def show(wishes: Wishes) -> None:
     shown: dict[str, Any] = {
         "run": None,
         "name": column.TextColumn(_("Run"), width=280),
-        "week": column.TextColumn(_("Week")),
+        "week": column.TextColumn(_("Week"), help=_("of the last line by the clock of the log, else of when it came in")),
         "left": column.NumberColumn(_("Hours left"), format="%.3g"),
         "goodput": column.ProgressColumn(_("Productive"), format="%.0f%%", min_value=0, max_value=100),
         "waste": column.TextColumn(_("Largest waste")),
     }
     alt = _("All runs with their hours and costs")
     st.dataframe(frame, hide_index=True, placeholder="–", column_config=shown | amounts, key="all", alt=alt)
-    count = {"runs": column.NumberColumn(_("Runs"))}
+    count = {"runs": column.NumberColumn(_("Runs")), "priced": column.NumberColumn(_("with GPU-hours"))}
     left, right = st.columns(2, gap="medium")
     with left:
         html.section(_("By week"))
@@ -68,12 +70,18 @@ def _figures(frame: pd.DataFrame, currency: str, others: int) -> None:
         )
         html.quiet(told)
     totals = (
-        (_("Runs"), number(len(frame))),
-        (_("Hours"), number(_sum(frame["hours"]), digits=3)),
-        (_("GPU-hours"), number(_sum(frame["gpu_hours"]), digits=3)),
-        (_("Spent"), costs.money(_sum(frame["spent"]), currency)),
+        (_("Runs"), number(len(frame)), ""),
+        (_("Hours"), number(_sum(frame["hours"]), digits=3), _left_out(frame["hours"])),
+        (_("GPU-hours"), number(_sum(frame["gpu_hours"]), digits=3), _left_out(frame["gpu_hours"])),
+        (_("Spent"), costs.money(_sum(frame["spent"]), currency), _left_out(frame["spent"])),
     )
-    html.write(html.figures(html.figure(label, value) for label, value in totals))
+    html.write(html.figures(html.figure(label, value, note) for label, value, note in totals))
+
+
+def _left_out(values: pd.Series) -> str:
+    """Return how many runs a sum leaves out because their logs do not say it, "" where it is of all or of none."""
+    known = int(values.notna().sum())
+    return _("from {known} of {all} runs").format(known=known, all=len(values)) if 0 < known < len(values) else ""
 
 
 def priced(found: Sequence[Paid]) -> tuple[str, set[str]]:
@@ -95,6 +103,4 @@ def _sum(values: pd.Series) -> float | None:
 def tagged(frame: pd.DataFrame, by_run: dict[str, list[str]]) -> pd.DataFrame:
     """Return the totals of `costs.table` by tag, the dearest first; a run with several tags counts in each."""
     rows = frame.assign(tag=[by_run.get(run, []) for run in frame["run"]]).explode("tag").dropna(subset=["tag"])
-    sums = rows.groupby("tag", as_index=False)[["hours", "gpu_hours", "spent"]].sum(min_count=1)
-    counts = rows.groupby("tag", as_index=False)["run"].count().rename(columns={"run": "runs"})
-    return counts.merge(sums, on="tag").sort_values(["spent", "hours"], ascending=False, na_position="last", ignore_index=True)
+    return costs.sums(rows, "tag").sort_values(["spent", "hours"], ascending=False, na_position="last", ignore_index=True)

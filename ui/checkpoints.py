@@ -26,8 +26,8 @@ def show(run: Run) -> None:
         size = inputs.amount("checkpoint_gb", _("Size of one (GB)"), 150)
         interval = None if saved else inputs.amount("save_every", _("Saved every so many steps"), 210, whole=True)
     if not saved:
-        html.quiet(_("The log tells of no checkpoint with its step. Say how often one is saved, and the plan is shown."))
         saved = _planned(run, interval)
+        html.quiet(_why_planned(run, interval, bool(saved)))
         if not saved:
             return
     best = _best(run)
@@ -48,6 +48,17 @@ def _planned(run: Run, interval: float | None) -> list[int]:
     if not interval or not end or end / interval > MOST_DRAWN:
         return []
     return list(range(int(interval), int(end) + 1, int(interval)))
+
+
+def _why_planned(run: Run, interval: float | None, planned: bool) -> str:
+    """Return why there is a plan in the place of what the log tells, or why there is none."""
+    if planned:
+        return _("A plan: the log tells of no checkpoint with its step.")
+    if not interval:
+        return _("The log tells of no checkpoint with its step. Say how often one is saved, and the plan is shown.")
+    if not (run.total_steps or run.last_step):
+        return _("No plan: the log prints no steps.")
+    return _("No plan: this interval gives none, or more than {most} checkpoints.").format(most=number(MOST_DRAWN))
 
 
 def _best(run: Run) -> int | None:

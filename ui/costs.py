@@ -22,6 +22,7 @@ from ui.text import _, as_utc, duration, language, local, number, percent, say
 from ui.words import as_sentence, first_up
 
 LONG = timedelta(days=200)
+SILENT = timedelta(days=1)  # since its last line, from which on nobody knows whether a run goes on; zones are within it
 
 
 def money(value: float | None, currency: str) -> str:
@@ -48,16 +49,27 @@ def sentence(costs: Costs, run: Run) -> str:
         return _banner(_("When it is done can't be told: {why}.").format(why=why), amounts, "help", "rv-none")
     left = report.left
     if costs.ends:
-        early, middle, late = costs.ends
-        near = {"early": when(early, middle), "late": when(late, middle)}
-        words = _("Done {date}, between {early} and {late}.").format(date=when(middle), **near)
-        if near["early"] == near["late"]:
-            words = _("Done {date}.").format(date=when(middle))
+        words = dated(costs.ends, costs.ends[1] - timedelta(seconds=left.p50))
     else:
         words = _("{middle} of running left, between {low} and {high}.").format(
             middle=duration(left.p50), low=duration(left.p10), high=duration(left.p90)
         )
-    return _banner(words, amounts, "event", "rv-warn" if report.warnings else "rv-good")
+    sure = not costs.ends or costs.ends[1] > datetime.now(UTC)
+    return _banner(words, amounts, "event", "rv-warn" if report.warnings else "rv-good" if sure else "rv-none")
+
+
+def dated(ends: tuple[datetime, datetime, datetime], last: datetime) -> str:
+    """Return when a run is done (early, middle, late); last: of its last line. What is long past is told as a condition."""
+    early, middle, late = ends
+    near = {"early": when(early, middle), "late": when(late, middle)}
+    span = _("{date}, between {early} and {late}").format(date=when(middle), **near)
+    gaps = {"date": when(middle) if near["early"] == near["late"] else span, "last": when(last)}
+    now = datetime.now(UTC)
+    if middle < now:
+        return _("If it had gone on, it would have been done {date}: its last line is from {last}.").format(**gaps)
+    if now - last > SILENT:
+        return _("If it goes on, it is done {date}: its last line is from {last}.").format(**gaps)
+    return _("Done {date}.").format(**gaps)
 
 
 def _banner(words: str, amounts: Sequence[str], sign: str, tone: str) -> str:
@@ -287,7 +299,7 @@ def _table_row(one: Paid) -> dict[str, Any]:
     return {
         "run": one.run.id,
         "name": one.run.name,
-        "week": _week(as_utc(one.run.created)),
+        "week": _week(one),
         "hours": None if seconds is None else seconds / 3600,
         "left": None if one.left is None else one.left / 3600,
         "gpu_hours": None if seconds is None else model.gpu_hours(seconds),
@@ -297,13 +309,22 @@ def _table_row(one: Paid) -> dict[str, Any]:
     }
 
 
-def _week(when: datetime) -> str:
-    year, week, _day_of_week = when.astimezone(UTC).isocalendar()
-    return f"{year}-W{week:02d}"
+def _week(one: Paid) -> str:
+    """Return the week of the last line by the clock of the log, else that in which the log was brought in, which is said."""
+    ended = one.facts.ended
+    moment = as_utc(one.run.created) if ended is None else datetime.fromtimestamp(ended, UTC)
+    year, week, _day_of_week = moment.astimezone(UTC).isocalendar()
+    name = f"{year}-W{week:02d}"
+    return name if ended is not None else _("{week} (brought in)").format(week=name)
 
 
 def weeks(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the totals of `table` by week, the latest first."""
-    sums = frame.groupby("week", as_index=False)[["hours", "gpu_hours", "spent"]].sum(min_count=1)
-    counts = frame.groupby("week", as_index=False)["run"].count().rename(columns={"run": "runs"})
-    return counts.merge(sums, on="week").sort_values("week", ascending=False, ignore_index=True)
+    return sums(frame, "week").sort_values("week", ascending=False, ignore_index=True)
+
+
+def sums(frame: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Return the totals of `table` by a column: how many runs, of how many GPU-hours are known (`priced`), and the sums."""
+    groups = frame.groupby(by, as_index=False)
+    counts = groups.agg(runs=("run", "count"), priced=("gpu_hours", "count"))
+    return counts.merge(groups[["hours", "gpu_hours", "spent"]].sum(min_count=1), on=by)

@@ -79,7 +79,7 @@ def _result(found: Launch, model: CostModel, start: datetime, wishes: Wishes) ->
         html.warn(_("That is longer than the calendar reaches."))
         return
     near = {"early": costs.when(early, middle), "late": costs.when(late, middle)}
-    words = _("Done {date}, between {early} and {late}.").format(date=costs.when(middle), **near)
+    words = _("Done {date}.").format(date=_("{date}, between {early} and {late}").format(date=costs.when(middle), **near))
     if near["early"] == near["late"]:
         words = _("Done {date}.").format(date=costs.when(middle))
     spent = model.money(found.time.p50)

@@ -1,6 +1,7 @@
 """Time & cost: the end, the amount, the ledger, the meaning of epoch_time, all runs."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -18,12 +19,26 @@ PAID = {"gpus": 8, "gpu": "H100", "price": 2.5}
 def test_the_date_the_amount_and_the_largest_waste(shop, app):
     run = take(shop, printed(timed(plan=2000, seed=1, fault="hang").until(0.6), "jsonl"), "a.log")
     said = words(app("cost", bound=PAID, run=run))
-    assert "Done Mon, May 6, 2024" in said
+    assert "If it had gone on, it would have been done Mon, May 6, 2024" in said
     assert "$" in said
     assert "of the time was not productive, worth $" in said
     assert "most of it: Hangs (" in said
     assert f"health?run={run}&amp;x0=" in said
     assert "the timestamps of the log" in said
+
+
+@pytest.mark.parametrize(
+    ("last", "left", "begins"),
+    [
+        (timedelta(days=900), timedelta(hours=5), "If it had gone on, it would have been done "),
+        (timedelta(days=3), timedelta(days=9), "If it goes on, it is done "),
+        (timedelta(0), timedelta(days=9), "Done "),
+    ],
+)
+def test_a_date_in_the_past_is_no_promise(last, left, begins):
+    ended = datetime.now(UTC) - last
+    ends = tuple(ended + share * left for share in (0.9, 1.0, 1.1))
+    assert costs.dated(ends, ended).startswith(begins)
 
 
 def test_what_is_missing_is_said(shop, app):
@@ -80,15 +95,35 @@ def test_the_totals_are_those_of_every_run(shop):
     assert frame["spent"].sum() == pytest.approx(len(lines) * one.model.money(one.elapsed))
 
 
+def test_sums_say_how_many_runs_they_leave_out_and_which_week_they_are_of(shop, app):
+    texts = {
+        "dated": printed(timed(plan=500, seed=1), "jsonl"),
+        "undated": canonical(),
+        "empty": "step: 1, loss: 3.0\nstep: 2, loss: 2.9\n",
+    }
+    for name, text in texts.items():
+        shop.diagnosis(take(shop, text, f"{name}.log"))
+    test = app("cost", view="all", bound={"epoch_time": "total"}, run=shop.store.runs()[0].id)
+    assert not test.exception
+    assert "from 2 of 3 runs" in words(test)
+    assert "is about one run: it does not count here" in words(test)
+    weeks = test.dataframe[1].value.set_index("week")
+    assert weeks.loc["2024-W19", "runs"] == 1
+    assert [week.endswith("(brought in)") for week in weeks.index] == [True, False]
+    assert weeks["priced"].tolist() == [0, 0]
+
+
 def test_a_run_judged_before_facts_were_kept_is_judged_again(shop):
     run = take(shop, canonical(), "a.log")
     shop.diagnosis(run)
     version, kept = shop.store.diagnosis(run, shop.settings.profile)
-    shop.store.save_diagnosis(run, shop.settings.profile, version, kept | {"glance": kept["glance"] | {"facts": None}})
-    shop.board.forget(run)
-    assert shop.board.unjudged() == [run]
-    shop.diagnosis(run)
-    assert shop.board.unjudged() == []
+    facts = kept["glance"]["facts"]
+    for before in (None, {name: value for name, value in facts.items() if name != "ended"}):
+        shop.store.save_diagnosis(run, shop.settings.profile, version, kept | {"glance": kept["glance"] | {"facts": before}})
+        shop.board.forget(run)
+        assert shop.board.unjudged() == [run]
+        shop.diagnosis(run)
+        assert shop.board.unjudged() == []
 
 
 def test_money_of_another_currency_is_not_added():

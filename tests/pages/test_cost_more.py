@@ -79,6 +79,16 @@ def test_checkpoints_of_a_plan(shop, app):
     assert "of 15 checkpoints" in words(app("cost", bound={"save_every": 200}, run=run, view="checkpoints"))
 
 
+def test_a_plan_of_checkpoints_is_asked_for_until_it_is_there(shop, app):
+    run = take(shop, canonical(300), "a.log")
+    asks = "Say how often one is saved"
+    assert asks in words(app("cost", run=run, view="checkpoints"))
+    planned = words(app("cost", bound={"save_every": 100.0}, run=run, view="checkpoints"))
+    assert asks not in planned
+    assert "A plan: the log tells of no checkpoint" in planned
+    assert "more than 2,000 checkpoints" in words(app("cost", bound={"save_every": 0.01}, run=run, view="checkpoints"))
+
+
 def test_totals_by_tag(shop, app):
     run = take(shop, printed(timed(plan=2000, seed=1).until(0.6), "jsonl"), "a.log")
     assert "No run has a tag" in words(app("cost", bound=PAID, run=run, view="all"))
