@@ -1,7 +1,8 @@
-"""Lines that break off: a log whose last line has no end, lines that a capture cut at the size of its buffer.
+"""Lines that break off: a log whose last line has no end, lines that a capture cut at the size of its buffer, and lines
+without the unit that their last number should have.
 
-The last number of such a line may be the beginning of another one: 2.3 of 2.3456. It is believed only if it has as many
-decimals as the same number of another line; else it is left out, and the report says so.
+The last number of such a line may be the beginning of another one: 2.3 of 2.3456, 4 of 410.5ms. It is believed only if it
+has as many decimals as the same number of another line; else, and without its unit, it is left out, and the report says so.
 """
 
 import re
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 # Bytes of the buffers that cut lines: of a terminal, of pipes and of a container's log driver.
 BUFFERS = (4095, 4096, 8191, 8192, 16383, 16384)
+_UNIT = re.compile(r"[A-Za-zµ%/]{0,8}")
 _LAST = re.compile(rb"(?<![0-9A-Za-z_])[+-]?[0-9][0-9._]*(?:[eE][+-]?[0-9]*)?$")
 
 
@@ -34,6 +36,11 @@ def cut(lines: pa.Array) -> np.ndarray:
     if not len(lines):
         return np.zeros(0, bool)
     return np.isin(pc.binary_length(lines).to_numpy() - 1, BUFFERS)
+
+
+def unit(rest: str) -> str | None:
+    """Return the unit that stands behind the last number of a line ("": none); None where more than a unit follows."""
+    return rest if _UNIT.fullmatch(rest) else None
 
 
 def whole(number: str, example: str) -> bool:

@@ -84,6 +84,7 @@ class TextReader:
         self.ended = ends.Ends()
         self.forms = Forms()
         self._styles: dict[int, tuple[Plan, Style]] = {}  # by the identity of a plan
+        self._units: dict[tuple[str | None, tuple[str, ...]], str | None] = {}  # behind the last number of the first such line
         self._open: tuple[int, str] | None = None  # the last line of the log, if it has no end
         self.crowded = False  # the log prints more names than are kept
         self._doubtful: list[tuple[str, Unparsed]] = []  # damaged lines of formats that gave no row yet
@@ -300,7 +301,7 @@ class TextReader:
         measured = (f for f in plan.fields if f.column != "timestamp")
         group.values.append([None if f.token == cut else _value(found[f.token], f) for f in measured])
         group.stamps += [found[f.token].text for f in plan.fields if f.column == "timestamp"]
-        self._counts[key] += 1
+        self._counts[key] += cut is None
         if self._counts[key] >= MANY and len(self._templates) < MAX_TEMPLATES:
             self._learn(waiting.text, found, plan, self._templates)
             self._counts[key] = -(1 << 60)
@@ -313,6 +314,9 @@ class TextReader:
     def _cut(self, waiting: Waiting, found: list[tokens.Token], key: Shape) -> int | None:
         """Return which number of a line is its last and can not be believed, for the line breaks off in it."""
         text, last = waiting.text.rstrip("\n"), len(found) - 1
+        if found and self._lacks_unit(waiting.plan, text[found[last].end :]) and waiting.plan.fields[-1].token == last:
+            self.ended.note(waiting.number)
+            return last
         broken = (waiting.number, waiting.text) == self._open or len(text.encode()) in ends.BUFFERS
         if not broken or found[last].end < len(text):
             return None
@@ -322,6 +326,17 @@ class TextReader:
             return None
         self.ended.note(waiting.number)
         return last
+
+    def _lacks_unit(self, plan: Plan, rest: str) -> bool:
+        """Say whether a line ends within the unit of its last number, which is the same in all lines of its names."""
+        unit, key = ends.unit(rest), (plan.format, plan.names)
+        if key not in self._units and len(self._units) >= MAX_NAMES:
+            return False
+        usual = self._units.setdefault(key, unit)
+        if unit is None or usual is None or usual.startswith(unit):
+            return unit is not None and usual is not None and unit != usual
+        self._units[key] = None
+        return False
 
     def _form(self, pattern: str) -> Form | None:
         return next((form for form in formats.forms(self._only) if form.pattern == pattern), None) if pattern else None
@@ -405,7 +420,9 @@ class TextReader:
             self._examples[key] = text
             plan = replace(plan, kind=self.belief.kinds.get(plan.names, plan.kind))
             self._known[key] = plan
-            self._style(text, _numbers_of(text, self._form(pattern)), plan)
+            found = _numbers_of(text, self._form(pattern))
+            self._style(text, found, plan)
+            self._lacks_unit(plan, text.rstrip("\n")[found[-1].end :])
             self._counts[key] = MANY - 1  # its next line makes the template again
 
     def _plan_of(self, text: str) -> Plan:

@@ -1,6 +1,7 @@
 """Lines that break off in a number: 2.3 of 2.3456 is no value."""
 
 import gzip
+import json
 from collections.abc import Callable
 
 import pytest
@@ -82,3 +83,29 @@ def test_a_progress_bar_that_ends_with_a_return_is_whole() -> None:
     rows, report = read(log("pairs", "2.3") + b"\r")
     assert rows[-1]["loss"] == 2.3
     assert not report.notes
+
+
+@pytest.mark.parametrize("chunk", [333, 1 << 20])
+@pytest.mark.parametrize(("whole", "cut"), [("410.50ms", ["410.50m", "410.50", "410.", "4"]), ("0.41s", ["0.41", "0."])])
+def test_a_line_in_the_middle_that_lacks_the_unit_of_its_last_number_gives_none(whole: str, cut: list[str], chunk: int) -> None:
+    texts = [whole] * 80
+    for at, text in enumerate(cut):
+        texts[9 + 20 * at] = text
+    data = "".join(f"step: {i} | loss: 2.5{i:03} | step_time: {text}\n" for i, text in enumerate(texts, 1)).encode()
+    reader = LogReader("log")
+    batches = []
+    for at in range(0, len(data), chunk):
+        batches += reader.feed(data[at : at + chunk])
+        reader = LogReader("log", state=json.loads(json.dumps(reader.state())))
+    rows = [row for batch in [*batches, *reader.finish()] for row in batch.rows.to_pylist()]
+    missing = [row["step"] for row in rows if row["step_time_seconds"] is None]
+    assert (len(rows), missing) == (80, [10 + 20 * at for at in range(len(cut))])
+    assert {row["step_time_seconds"] for row in rows} == {None, 0.4105 if "ms" in whole else 0.41}
+    assert sum("last number" in note.template for note in reader.report().notes) == 1
+
+
+def test_units_that_change_from_line_to_line_are_no_cuts() -> None:
+    texts = ["950ms", "1.2s", "3m", "12%"] * 5
+    rows, report = read("".join(f"step: {i} | loss: 2.5 | took: {text}\n" for i, text in enumerate(texts)).encode())
+    assert len(rows) == 20
+    assert [row["took"] for row in rows].count(None) == 0
