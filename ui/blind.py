@@ -27,7 +27,7 @@ def section(diagnosis: Diagnosis) -> None:
         about = html.tag("span", html.escape(f" — {_('not in the log')}; {words}"), title=" · ".join(rules))
         html.write(html.tag("p", name + about, "rv-quiet"))
         if field.line:
-            st.code(field.line, language=None, wrap_lines=True)
+            html.write(html.tag("pre", html.tag("code", html.escape(field.line)), "rv-line", tabindex="0"))
     rest = st.expander(
         ngettext("{n} rule could not be applied", "All {n} rules that could not be applied", len(diagnosis.not_assessable)),
         key="blind",
