@@ -7,8 +7,9 @@ One process ingests the log as it grows, a transaction a piece, publishes it and
 writes what it is doing to a pipe; the other kills it at a random moment or in a phase chosen at random (PHASES). After each
 kill the store is opened and checked against the log: rows, distinct lines, aggregates, last values, original bytes, offset.
 Another process lets a finished run age and is killed in AGEING phases: what the aggregates say must stay as it was, and
-lines and rows have gone as the policy says or are all there. Further: SIGSTOP and resume, a full disk (small tmpfs, when
-allowed to mount one), a write-ahead log cut at random places.
+lines and rows have gone as the policy says or are all there. A third one watches a folder in which logs appear and grow and
+is killed in WATCHING phases: each log must be one run that holds each line once. Further: SIGSTOP and resume, a full disk
+(small tmpfs, when allowed to mount one), a write-ahead log cut at random places.
 """
 
 import argparse
@@ -30,14 +31,19 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from storage.intake.ingest import ingest_file  # noqa: E402
+from storage.intake.origins import Origins  # noqa: E402
+from storage.intake.watch import Watcher  # noqa: E402
 from storage.keeping import archive, changes, originals, parquet, retention, state, warehouse, writer  # noqa: E402
 from storage.keeping.retention import Policy  # noqa: E402
+from storage.keeping.sources import Watched  # noqa: E402
 from storage.reader import LogReader  # noqa: E402
 from storage.store import Store, StoreError  # noqa: E402
 
 METRICS = ("loss", "lr")
 PHASES = ("parse", "insert", "aggregate", "archive", "prepared", "commit", "after", "publish", "parquet", "cool", "tiered")
 AGEING = ("age", "drop rows", "cells", "drop lines", "archive", "tiered", "commit", "clean")
+WATCHING = ("parse", "run", "archive", "commit", "told")
+WATCHED_LINES = 40  # of a log at a time, at most
 POLICY = Policy(lines_days=1, rows_days=1, aggregates_days=None, around=50)
 TIER_EVERY = 5  # pieces
 
@@ -104,6 +110,19 @@ def ager(folder: Path) -> None:
     print("finished", flush=True)
 
 
+def watching(folder: Path) -> None:
+    """Watch a folder until killed; print the phase whenever it changes."""
+    announce(LogReader, "feed", "parse")
+    announce(writer, "make_rows_table", "run")
+    announce(originals.Originals, "finish", "archive")
+    announce(changes.Changes, "save_runs", "commit")
+    announce(Origins, "fed", "told")
+    with Store(folder / "data") as store:
+        watcher = Watcher(store, [Watched(str(folder / "logs"))])
+        while True:
+            watcher.poll()
+
+
 def check(folder: Path, content: bytes) -> dict[str, int]:
     """Compare all the store holds with the log up to its offset; raise AssertionError where they differ."""
     with Store(folder / "data") as store:
@@ -139,9 +158,12 @@ def _start(*options: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, __file__, *options], stdout=subprocess.PIPE, text=True, bufsize=1)
 
 
-def kill_in(process: subprocess.Popen[str], phase: str | None, patience: float, *, most: int = 5) -> str:
-    """Kill -9 when the worker is in the phase, up to the `most`-th time (None: at any moment); return where it died."""
-    last, stop = "start", time.monotonic() + random.random() * patience
+def kill_in(process: subprocess.Popen[str], phase: str | None, patience: float, *, most: int = 5, ends: bool = True) -> str:
+    """Kill -9 when the worker is in the phase, up to the `most`-th time (None: at any moment); return where it died.
+
+    One that never `ends` by itself is killed after `patience` seconds in any case.
+    """
+    last, stop = "start", time.monotonic() + (random.random() if phase is None else 1) * patience
     os.set_blocking(process.stdout.fileno(), False)
     count = random.randint(1, most)
     while process.poll() is None:
@@ -150,7 +172,8 @@ def kill_in(process: subprocess.Popen[str], phase: str | None, patience: float, 
             count -= said == phase
         if last == "finished":
             break
-        if (phase and last == phase and count <= 0) or (not phase and time.monotonic() > stop):
+        late = time.monotonic() > stop and (phase is None or not ends)
+        if late or (last == phase and count <= 0):
             time.sleep(random.random() * 0.02)
             process.kill()
             break
@@ -213,6 +236,38 @@ def aged(folder: Path, content: bytes, options: argparse.Namespace) -> dict[str,
     shutil.rmtree(folder / "data")
     shutil.rmtree(base)
     return {"kills": dict(died), "found": dict(gone), "problems": problems}
+
+
+def watched(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Kill while logs appear and grow under watch: in the end each is one run that holds each of its lines once."""
+    logs = folder / "logs"
+    logs.mkdir()
+    died: Counter[str] = Counter()
+    lines: Counter[Path] = Counter()
+    while sum(died.values()) < options.kills:
+        for path in [*random.sample(list(lines), len(lines) // 2), *(logs / f"{len(lines) + new}.log" for new in range(10))]:
+            first, lines[path] = lines[path] + 1, lines[path] + random.randint(1, WATCHED_LINES)
+            with path.open("a") as log:
+                log.write("".join(map(line, range(first, lines[path] + 1))))
+        phase = random.choice([None, *WATCHING])
+        died[kill_in(_start("--watching", str(folder)), phase, options.patience, most=20, ends=False)] += 1
+    with Store(folder / "data") as store:
+        Watcher(store, [Watched(str(logs))]).drain()
+        problems = [problem for path, count in lines.items() if (problem := _not_as_written(store, path, count))]
+        problems += [f"{len(store.runs())} runs of {len(lines)} logs"] if len(store.runs()) != len(lines) else []
+    shutil.rmtree(folder / "data")
+    shutil.rmtree(logs)
+    return {"kills": dict(died), "logs": len(lines), "lines": sum(lines.values()), "problems": problems}
+
+
+def _not_as_written(store: Store, path: Path, lines: int) -> str | None:
+    """Say what the run of a watched log does not hold as it was written."""
+    runs = [run for run in store.runs() if run.source == str(path)]
+    if len(runs) != 1:
+        return f"{path.name}: {len(runs)} runs"
+    if store.frame(runs[0].id, ["step"], kind=None)["step"].to_pylist() != list(range(1, lines + 1)):
+        return f"{path.name}: a line is missing or twice"
+    return None if b"".join(store.original(runs[0].id)) == path.read_bytes() else f"{path.name}: original bytes"
 
 
 def _summary(store: Store, run: str) -> list[Any]:
@@ -305,6 +360,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--ager", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--watching", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -312,6 +368,9 @@ def main() -> None:
         return
     if options.ager:
         ager(options.ager)
+        return
+    if options.watching:
+        watching(options.watching)
         return
     random.seed(options.seed)
     folder = Path(tempfile.mkdtemp(prefix="runvitals-crash-"))
@@ -321,14 +380,14 @@ def main() -> None:
     results = {"seed": options.seed, "lines": options.lines, "log bytes": len(content)}
     results |= {"kill -9": kills(folder, log, content, options), "SIGSTOP": stopped(folder, log, content, options)}
     shutil.rmtree(folder / "data", ignore_errors=True)
-    results |= {"ageing": aged(folder, content, options)}
+    results |= {"ageing": aged(folder, content, options), "watch": watched(folder, options)}
     results |= {"torn write-ahead log": torn(folder, content), "full disk": full_disk(folder, content)}
     print(json.dumps(results, indent=1))
     (ROOT / "bench" / "out").mkdir(exist_ok=True)
     (ROOT / "bench" / "out" / "crash.json").write_text(json.dumps(results, indent=1))
     shutil.rmtree(folder)
     whole = results["kill -9"]["rows"] == options.lines and results["kill -9"]["offset"] == len(content)
-    sys.exit(0 if whole and not results["kill -9"]["problems"] and not results["ageing"]["problems"] else 1)
+    sys.exit(0 if whole and not any(results[part]["problems"] for part in ("kill -9", "ageing", "watch")) else 1)
 
 
 if __name__ == "__main__":
