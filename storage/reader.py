@@ -5,6 +5,7 @@
 Chunks may be of any size, and a reader can stop anywhere and go on in another process (`state`): the rows are the same.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.reading import commas, ends, formats, rows
+from storage.reading import commas, ends, formats, rows, threads
 from storage.reading.belief import is_document
 from storage.reading.chronicle import Chronicle
 from storage.reading.config import ConfigScanner
@@ -38,7 +39,7 @@ from storage.reading.containers.lines import Problem
 from storage.reading.containers.long import Long, of_one_run
 from storage.reading.decode import Block, Decoder
 from storage.reading.events import EventScanner
-from storage.reading.forms import Beyond, style_of_container
+from storage.reading.forms import Beyond, Seen, style_of_container
 from storage.reading.guess import guess
 from storage.reading.head import BYTES, Head
 from storage.reading.merge import Merger
@@ -47,7 +48,8 @@ from storage.reading.tally import Tally
 from storage.reading.text import TextReader
 from storage.types import ROW_SCHEMA, Batch, Event, ParseReport, Unparsed
 
-CHUNK = 1 << 22
+CHUNK = 1 << 24
+MANY = 1 << 20  # bytes that are read by two threads, one a block ahead of the other
 STATE_VERSION = 5  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
 _BOXES: dict[str, Any] = {container.name: container for container in (*CONTAINERS, TfEvents)}
 # Containers whose records stand among other text, and what a block must hold to be worth a look.
@@ -75,6 +77,17 @@ class ReadResult(NamedTuple):
     report: ParseReport
 
 
+class _Read(NamedTuple):
+    """What the lines of a block are: parts of rows, the lines that are no records, those that should have been (of `more`
+    only the numbers), the forms of records."""
+
+    parts: list[pa.Table]
+    rest: Block | None
+    unparsed: list[Unparsed]
+    more: list[np.ndarray]
+    forms: list[Seen]
+
+
 class LogReader:
     """Reads one log in chunks of any size.
 
@@ -89,6 +102,8 @@ class LogReader:
         self._merger, self._events, self._config = Merger(), EventScanner(), ConfigScanner()
         self._chronicle = Chronicle()
         self._settings: dict[str, Any] = {}
+        self._unparsed: list[Unparsed] = []  # of the block that is being read
+        self._more: list[np.ndarray] = []
         self._unended = False  # the last line of the next block has no end
         self._cells = b""  # the last line that was read of a table
         self._mode: str | None = formats.kind_of(format_name) if format_name else None
@@ -105,17 +120,19 @@ class LogReader:
         if self._mode == TfEvents.name:
             self._decoder.bytes += len(data)
             box = self._boxes.setdefault(TfEvents.name, TfEvents())
-            return self._batch(self._boxed(TfEvents.name, box, box.feed(data), None), [])
-        return [batch for block in self._decoder.feed(data) for batch in self._block(block)]
+            return self._batch(self._noted(self._boxed(TfEvents.name, box, box.feed(data), None)))
+        reads = (read for block in self._decoder.feed(data) for read in self._block(block))
+        many = len(data) > MANY and threads.COUNT > 1
+        return [batch for read in (threads.ahead(reads) if many else reads) for batch in self._batch(read)]
 
     def finish(self) -> list[Batch]:
         """Take the end of the file: the last line may have no end. Raises UnreadableLog if there was no text."""
         blocks = [] if self._mode == TfEvents.name else list(self._decoder.finish())
-        batches = [batch for block in blocks[:-1] for batch in self._block(block)]
+        batches = [batch for block in blocks[:-1] for read in self._block(block) for batch in self._batch(read)]
         self._unended = self._decoder.unended
-        batches += [batch for block in blocks[-1:] for batch in self._block(block)]
+        batches += [batch for block in blocks[-1:] for read in self._block(block) for batch in self._batch(read)]
         if self._mode is None and (mode := self._head.finish(self._guess)):
-            batches += self._begin(mode)
+            batches += self._batch(self._begin(mode))
         parts = self._text.finish(self._decoder.lines)
         if Stanzas.name in self._boxes:
             self._boxes[Stanzas.name].log_lines = self._decoder.lines
@@ -123,13 +140,14 @@ class LogReader:
             parts += self._boxed(name, box, box.finish(), None)
         config = {key: value for box in self._boxes.values() for key, value in getattr(box, "config", {}).items()}
         self._settings = {**config, **self._config.result()}
-        return batches + self._batch(parts, self._events.finish(), final=True)
+        return batches + self._batch(self._noted(parts), self._events.finish(), final=True)
 
-    def _block(self, block: Block) -> list[Batch]:
+    def _block(self, block: Block) -> list[_Read]:
+        """Return what these lines are; none as long as it is not known what the log is."""
         if self._mode is None:
             mode = self._head.feed(block, self._guess)
-            return self._begin(mode) if mode else []
-        return self._read(block)
+            return [self._begin(mode)] if mode else []
+        return [self._read(block)]
 
     @staticmethod
     def _guess(sample: bytes, final: bool) -> str | None:
@@ -137,7 +155,7 @@ class LogReader:
         waits = not final and mode in ("text", Delimited.name) and commas.told(sample) is None
         return None if waits else mode
 
-    def _begin(self, mode: str) -> list[Batch]:
+    def _begin(self, mode: str) -> _Read:
         self._mode = mode
         block = self._head.take()
         if mode == "text" or mode == Delimited.name and b"," not in block.data.split(b"\n", 1)[0]:
@@ -147,21 +165,24 @@ class LogReader:
         self._text.belief.document = is_document(block.data)
         return self._read(block)
 
-    def _read(self, block: Block) -> list[Batch]:
-        """Return the rows and events of a block; only lines that are no records are searched for events and settings."""
+    def _read(self, block: Block) -> _Read:
+        """Return what the lines of a block are; only those that are no records are searched for events and settings."""
         if self._text.commas:
             block = replace(block, data=commas.pointed(block.data))
         if self._mode == Delimited.name:
             block = self._whole_cells(block)
         parts, taken = self._parts(block)
-        events: list[Event] = []
-        if self._mode not in _DOCUMENTS:
-            rest = block.without(taken)
-            self._look_beyond(rest, block.numbers[taken])
-            if len(rest.numbers):
-                events = self._events.feed(rest.data, int(rest.numbers[0]), rest.numbers)
-                self._config.feed(rest.data, int(rest.numbers[0]), rest.numbers)
-        return self._batch(parts, events)
+        if self._mode in _DOCUMENTS:
+            return self._noted(parts)
+        rest = block.without(taken)
+        self._look_beyond(rest, block.numbers[taken])
+        return self._noted(parts, rest)
+
+    def _noted(self, parts: list[pa.Table], rest: Block | None = None) -> _Read:
+        """Return a read with all that was noted about its lines."""
+        unparsed, self._text.unparsed = [*self._unparsed, *self._text.unparsed], []
+        more, self._unparsed, self._more = self._more, [], []
+        return _Read(parts, rest, unparsed, more, self._text.forms.taken())
 
     def _look_beyond(self, rest: Block, records: np.ndarray) -> None:
         """Look whether a table or JSON lines go on in another form; `records`: the lines of this block that were read."""
@@ -259,12 +280,18 @@ class LogReader:
         """Count the lines that a container could not read, by their numbers in the log."""
         shown = [one._replace(line=int(block.numbers[one.line])) for one in found] if block else found
         more = [block.numbers[places] if block else places for places in getattr(found, "more", ())]
-        self._tally.unparsed([Unparsed(*one) for one in shown], more)
+        self._unparsed += [Unparsed(*one) for one in shown]
+        self._more += more
 
-    def _batch(self, parts: list[pa.Table], events: list[Event], *, final: bool = False) -> list[Batch]:
-        self._tally.unparsed(self._text.unparsed)
-        self._text.unparsed = []
-        merged = self._merger.feed(parts, final=final)
+    def _batch(self, read: _Read, events: Sequence[Event] = (), *, final: bool = False) -> list[Batch]:
+        """Return the rows and events of a read in their place. The next block may be read at the same time (`feed`)."""
+        if read.rest is not None and len(read.rest.numbers):
+            lines = read.rest.data, int(read.rest.numbers[0]), read.rest.numbers
+            events = self._events.feed(*lines)
+            self._config.feed(*lines)
+        self._tally.unparsed(read.unparsed, read.more)
+        self._text.forms.next_block(read.forms)
+        merged = self._merger.feed(read.parts, final=final)
         table, found = rows.place(merged, self._placer) if merged is not None else (ROW_SCHEMA.empty_table(), [])
         for event in found:
             if event.kind == "launch":

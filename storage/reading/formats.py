@@ -38,9 +38,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage.reading import shapes
 from storage.reading.decode import content
 from storage.reading.fields import Form
 
@@ -48,7 +50,7 @@ FOLDER = Path(__file__).parents[2] / "formats"
 NUMBER = r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 VALUE = rf"(?:{NUMBER}|[+-]?(?i:nan|inf|infinity))"
 HINTS = (
-    r"(?i)(?:loss|ppl|perplexity|\bacc|accuracy|reward|miou|bleu|\bf1\b|\bwer\b|\blr\b|learning.?rate|grad|xent|nll|entropy|\bkl|"
+    r"(?i)(?:loss|ppl|perplexity|\bacc|accuracy|reward|miou|bleu|\bf[0-9]\b|\bwer\b|\blr\b|learning.?rate|grad|xent|nll|entropy|\bkl|"
     r"throughput|tok(?:ens)?/s|samples?/s|mfu|tflop|损失|学习率|梯度|困惑度|准确率|奖励|吞吐)"
 )
 SHORT = 1 << 15  # bytes of a text that is searched before patterns are made ready for it
@@ -84,7 +86,7 @@ def use(folder: Path | None) -> None:
     """Read also the formats that a team keeps in `folder`, from now on and as they are now."""
     global _team_folder
     _team_folder = folder
-    for kept in (team, _every, _forms, _prefilter):
+    for kept in (team, _every, _forms, _prefilter, _every_part):
         kept.cache_clear()
 
 
@@ -194,11 +196,19 @@ def _lines(found: Mapping[str, LogFormat], only: str | None) -> tuple[Form, ...]
     return tuple(form for one in found.values() if only in (None, one.name) for form in one.forms)
 
 
-def prefilter(text: bytes, only: str | None = None) -> str:
-    """Return one pattern that finds every line of a text that may be a record: it names what is measured, or a format
-    knows it."""
-    parts = _prefilter(only) if _trial.get() is None else _parts(forms(only))
-    return "|".join([HINTS, *(part for part, needed in parts if holds(text, needed))])
+def candidates(lines: pa.Array, only: str | None = None) -> np.ndarray:
+    """Return which lines may be records: they name what is measured, or a format knows them."""
+    trial = _trial.get() is not None
+    if not trial and len(lines) >= shapes.FEW:
+        return shapes.match(lines, _every_part(only))
+    text, parts = content(lines), _parts(forms(only)) if trial else _prefilter(only)
+    pattern = "|".join([HINTS, *(part for part, needed in parts if holds(text, needed))])
+    return pc.match_substring_regex(lines, pattern).to_numpy(zero_copy_only=False)
+
+
+@cache
+def _every_part(only: str | None) -> str:
+    return "|".join([HINTS, *(part for part, _ in _prefilter(only))])
 
 
 @cache

@@ -20,6 +20,7 @@ from storage.reading.plans import Plan
 from storage.reading.tokens import Token
 from storage.types import Drift
 
+Seen = tuple[np.ndarray, "Style"]  # in which lines records of a form stand
 GOES_ON, AT_END = 10, 3  # records of the new form that make a change; as many at the end of the log
 MAX_CHANGES = 100
 SHOWN = 80  # characters of a line that are kept
@@ -90,20 +91,23 @@ class Forms:
         self._next: Style | None = None  # another form, and since which line it has come how often
         self._since = self._count = 0
         self._step: int | None = None  # at the line `since`
-        self._block: list[tuple[np.ndarray, Style]] = []
+        self._block: list[Seen] = []
 
     def saw(self, numbers: np.ndarray, style: Style) -> None:
         """Say in which lines of the block that is being read records of this form stand."""
         if len(numbers):
             self._block.append((numbers, style))
 
-    def next_block(self) -> None:
-        """Take what was seen, in the order of the lines."""
+    def taken(self) -> list[Seen]:
+        """Return what was seen of a block; none of it is held any more."""
         block, self._block = self._block, []
-        if len({id(style) for _, style in block}) == 1 and self._now is not None and self._now.same(block[0][1]):
-            self._next = None
-            return
-        if block:
+        return block
+
+    def next_block(self, block: list[Seen]) -> None:
+        """Take what was seen, in the order of the lines."""
+        if block and all((self._now or block[0][1]) == style for _, style in block):
+            self._now, self._next = self._now or block[0][1], None
+        elif block:
             lines = np.concatenate([numbers for numbers, _ in block])
             owner = np.repeat(np.arange(len(block)), [len(numbers) for numbers, _ in block])
             order = np.argsort(lines, kind="stable")
@@ -129,7 +133,7 @@ class Forms:
 
     def finish(self) -> None:
         """Take the end of the log: a form that began just before it counts sooner."""
-        self.next_block()
+        self.next_block(self.taken())
         if self._next is not None and self._count >= AT_END:
             self._change()
 

@@ -41,9 +41,10 @@ class Tally:
         """Count lines of a block that should have been rows; of `more` there are only the numbers."""
         if not lines and not more:
             return
-        numbers = np.unique(np.concatenate((np.array([one.line for one in lines], np.int64), *more)))
-        self._unparsed_count += len(lines) + sum(map(len, more))
-        self._unparsed_lines += len(numbers) - int(self._last_unparsed_line in numbers)
+        numbers = np.sort(np.concatenate((np.array([one.line for one in lines], np.int64), *more)))
+        self._unparsed_count += len(numbers)
+        self._unparsed_lines += int(np.count_nonzero(np.diff(numbers, prepend=-1)))
+        self._unparsed_lines -= int(self._last_unparsed_line in numbers)
         self._last_unparsed_line = int(numbers[-1])
         if len(self._kept) < KEPT:
             self._kept += sorted(lines, key=lambda one: one.line)[: KEPT - len(self._kept)]

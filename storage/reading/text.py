@@ -4,13 +4,10 @@ Every line is understood by its shape, which is understood once; shapes that com
 following lines by the thousand. What a line gives depends on the lines before it, never on how they were cut into blocks.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messages import N_, Text
-from storage.reading import ends, formats, plans, rows, tokens
+from storage.reading import ends, formats, plans, rows, threads, tokens
 from storage.reading.belief import Belief, Waiting, is_main
 from storage.reading.decode import Block, content
 from storage.reading.forms import Forms, Style, style_of
@@ -39,7 +36,6 @@ SHOWN = 300  # characters of an unparsed line that are kept
 PIECE = 4096  # lines that are worth a thread
 PASSES = 3  # how often layouts are learnt from the same lines
 _NON_FINITE = re.compile("nan|inf", re.IGNORECASE)
-_CORES = os.cpu_count() or 1
 Shape = tuple[str, str]  # the shape of a line, and the pattern of the form that fits it ("": undeclared)
 Fits = tuple[Form, bool] | None
 Claim = Callable[[Block, np.ndarray], np.ndarray]
@@ -127,7 +123,6 @@ class TextReader:
         parts = [self._part(read) for read in (*found, *(group.read() for group in groups.values()))]
         if self._doubtful:
             self._release_doubtful()
-        self.forms.next_block()
         return parts, taken
 
     def _whole(
@@ -173,8 +168,8 @@ class TextReader:
         """Return the lines that may be records: a format declares them, or they name something that is measured."""
         if not len(lines):
             return lines, places
-        wanted = pc.match_substring_regex(lines, formats.prefilter(content(lines), self._only))
-        return lines.filter(wanted), places[_flags(wanted)]
+        wanted = formats.candidates(lines, self._only)
+        return lines.filter(pa.array(wanted)), places[wanted]
 
     def _by_template(
         self, lines: pa.Array, places: np.ndarray, numbers: np.ndarray, found: list[Read]
@@ -182,7 +177,7 @@ class TextReader:
         """Read what fits a template; return the rest. Many lines go in pieces to as many threads as there are cores."""
         if len(lines) < 2 * PIECE:
             return self._piece(lines, places, numbers, found)
-        count = min(_CORES, len(lines) // PIECE)
+        count = min(threads.COUNT, len(lines) // PIECE)
         edges = [len(lines) * i // count for i in range(count + 1)]
         reads: list[list[Read]] = [[] for _ in range(count)]
 
@@ -190,7 +185,7 @@ class TextReader:
             begin, end = edges[i], edges[i + 1]
             return self._piece(lines.slice(begin, end - begin), places[begin:end], numbers, reads[i])
 
-        rests = list(_pool().map(piece, range(count)))
+        rests = threads.each(piece, range(count))
         found.extend(read for of_piece in reads for read in of_piece)
         return pa.concat_arrays([rest for rest, _ in rests]), np.concatenate([left for _, left in rests])
 
@@ -441,11 +436,6 @@ def _numbers_of(text: str, form: Form | None) -> list[tokens.Token]:
     if form is None or "(?P<" not in form.pattern or not _NON_FINITE.search(clear):
         return found
     return tokens.with_values(clear, found, [start for start, _ in formats.spans(text, form).values()])
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_CORES, thread_name_prefix="template")
 
 
 def _flags(mask: pa.Array) -> np.ndarray:

@@ -82,8 +82,7 @@ def test_the_prefilter_lets_every_line_of_a_format_pass(name: str) -> None:
     for text in [sample["text"] for sample in EVERY[name].samples if EVERY[name].kind in ("lines", "pairs")]:
         lines = pa.array([line + "\n" for line in text.split("\n") if line])
         declared = pc.is_valid(pa.array([found and found[0].format for found in formats.match(lines)], pa.string()))
-        passed = pc.match_substring_regex(lines, formats.prefilter("".join(lines.to_pylist()).encode()))
-        assert pc.all(pc.or_(passed, pc.invert(declared))).as_py()
+        assert pc.all(pc.or_(pa.array(formats.candidates(lines)), pc.invert(declared))).as_py()
 
 
 def test_every_format_that_comes_with_the_product_is_documented() -> None:

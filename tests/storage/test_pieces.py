@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from storage import reader as reading
 from storage.reader import LogReader
-from storage.reading import formats
+from storage.reading import decode, formats, text, threads
 
 FILES = sorted(Path(__file__).parent.glob("families*.toml"))
 FAMILIES = [family for file in FILES for family in tomllib.loads(file.read_text(encoding="utf-8"))["family"]]
@@ -119,6 +120,7 @@ def read(text: str, chunk: int) -> dict[str, Any]:
         "notes": report.notes,
         "unparsed": sorted((one.line, one.text, one.reason.render()) for one in report.unparsed),
         "columns": sorted(column.name for column in report.columns),
+        "drifts": report.drifts,
     }
 
 
@@ -158,3 +160,26 @@ def test_every_line_that_does_not_fit_is_counted_in_pieces_of_any_size(name: str
     assert whole.unparsed_count == 2000
     assert whole == pieces
     assert [one.line for one in whole.unparsed] == [at for at, line in enumerate(NOISY[name], 1) if "worker" in line][:100]
+
+
+STEPS = "".join(f"step {i} | loss {3 - i / 100:.4f} | lr 0.0003\n" for i in range(1, 200))
+OTHERS = "".join(f"{i} steps, the loss is {2.5 - i / 500:.3f}\n" for i in range(200, 300))
+LONG = {
+    "launches and forms": SETTINGS + STEPS + OOM + SETTINGS.replace("768", "512") + STEPS * 2 + OTHERS + TRACEBACK,
+    "csv": "step,loss,lr\n" + "".join(f"{i},{3 - i / 900:.4f},0.0003\n" if i % 7 else "worker\n" for i in range(800)),
+    "jsonl": "".join(f'{{"step": {i}, "loss": {3 - i / 900:.4f}}}\n' if i % 7 else "worker\n" for i in range(800)),
+    "minimind": "".join(f"Epoch:[1/2]({i}/800) loss:{3 - i / 900:.3f} lr:0.0003 epoch_Time:9.0min:\n" for i in range(800)),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("chunk", [1 << 22, 7000])
+def test_threads_make_no_difference(monkeypatch: pytest.MonkeyPatch, name: str, chunk: int) -> None:
+    whole = read(LONG[name], 1 << 22)
+    assert len(whole["rows"]) > 500
+    monkeypatch.setattr(decode, "BLOCK", 1500)
+    monkeypatch.setattr(reading, "MANY", 0)
+    monkeypatch.setattr(text, "PIECE", 4)
+    for count in (1, 2, 3):
+        monkeypatch.setattr(threads, "COUNT", count)
+        assert read(LONG[name], chunk) == whole, count

@@ -14,7 +14,6 @@ _FACTS = [
     for pattern in entry["patterns"]
 ]
 TRIGGER = "|".join(_TABLE["trigger"])  # RE2
-PIECE_TRIGGER = f"(?m){TRIGGER}".replace("[^}]*$", "[^}\n]*$")  # the same for a text of many lines
 _SMI_ROW = re.compile(r"^\|\s+(\d{1,3})\s+([A-Z][\w -]{2,40}?)\s+(?:On|Off|N/A)\s+\|")
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
+from storage.reading import shapes
 from storage.reading.config import commands, facts, plain
 from storage.reading.config.values import MAX_KEY, MAX_TEXT, Value, flat, literal, pairs, value_of
-from storage.reading.containers.lines import Lines, any_match, arrow_texts
+from storage.reading.containers.lines import Lines
 
 MAX_SETTINGS = 2000
 WEAK_LINES = 2000  # from the beginning of the log or of a launch: where plain blocks are believed
@@ -66,12 +66,12 @@ class ConfigScanner:
         """Take whole lines of UTF-8; `numbers` are their own numbers where they do not follow each other."""
         begin = first_line if numbers is None or not len(numbers) else int(numbers[0])
         early = self._launch is None or begin <= self._launch + WEAK_LINES
-        if not block or not (early or self._kind or self._command or any_match(block, facts.PIECE_TRIGGER)):
-            return
         lines = Lines(block, returns=True)
+        sure = shapes.match(lines.texts(), facts.TRIGGER)
+        if not (early or self._kind or self._command or sure.any()):
+            return
         given = first_line + lines.number if numbers is None else numbers[lines.number]
         self._launch = int(given[0]) if self._launch is None else self._launch
-        sure = pc.match_substring_regex(arrow_texts(lines, np.arange(len(lines))), facts.TRIGGER).to_numpy().astype(bool)
         places = np.flatnonzero(sure | (given <= self._launch + WEAK_LINES))
         place = 0
         while place < len(lines):

@@ -4,13 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from messages import Text
 from storage.reading.decode import content
 
 NEWLINE, CARRIAGE_RETURN, SPACE, TAB = 10, 13, 32, 9
-PIECE_BYTES = 1 << 16
 TEXT_LIMIT = 300  # characters of a line kept in a problem
 SHOWN = 100  # problems of one kind and block that are kept with their text
 
@@ -148,18 +146,6 @@ def has(data: bytes, needle: bytes) -> bool:
     for place, byte in enumerate(needle[1:], 1):
         found &= values[place : size + place] == byte
     return bool(found.any())
-
-
-def any_match(block: bytes, pattern: str) -> bool:
-    """Return whether a RE2 pattern is found in the block: in pieces of many lines, which costs a third of line by line."""
-    cuts = [0]
-    while cuts[-1] < len(block):
-        begin = cuts[-1]
-        end = block.rfind(b"\n", begin, begin + PIECE_BYTES) + 1 or block.find(b"\n", begin + PIECE_BYTES) + 1
-        cuts.append(end or len(block))
-    offsets = pa.py_buffer(np.array(cuts, np.int32))
-    pieces = pa.Array.from_buffers(pa.binary(), len(cuts) - 1, [None, offsets, pa.py_buffer(block)])
-    return bool(pc.any(pc.match_substring_regex(pieces, pattern)).as_py())
 
 
 def arrow_texts(lines: Lines, wanted: np.ndarray) -> pa.ChunkedArray:

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from storage.reading import columns, tokens
+from storage.reading import columns, shapes, tokens
 from storage.reading.containers.held import TIMES, Held
-from storage.reading.containers.lines import Lines, arrow_texts, sample_lines
+from storage.reading.containers.lines import Lines, sample_lines
 from storage.reading.template import number
 
 MAX_LINES = 200  # of one record
@@ -64,7 +63,7 @@ class Stanzas(Held):
     def feed(self, text: bytes, first_line: int, numbers: np.ndarray | None = None) -> pa.Table | None:
         """Return a row for each record that ends in these whole lines, at the line of its first value."""
         lines = Lines(text)
-        headings = pc.match_substring_regex(arrow_texts(lines, np.arange(len(lines))), _HEADING).to_numpy().astype(bool)
+        headings = shapes.match(lines.texts(), _HEADING)
         own = numbers if numbers is not None else first_line + np.arange(len(lines))
         self.took, index = [], 0
         heads = np.flatnonzero(headings)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
-from storage.reading.containers.lines import Lines, any_match, arrow_texts
+from storage.reading import shapes
+from storage.reading.containers.lines import Lines
 from storage.reading.events.cause import FAILURES
 from storage.reading.events.rules import RULES, TRIGGER, Rule
 from storage.reading.events.tracebacks import Traceback, is_header
@@ -68,13 +68,14 @@ class EventScanner:
 
     def feed(self, block: bytes, first_line: int, numbers: np.ndarray | None = None) -> list[Event]:
         """Return the events of these whole lines; `numbers` are their own numbers where they do not follow each other."""
-        if not block or not (self._open or self._root) and not any_match(block, TRIGGER):
-            return []
         lines = Lines(block, returns=True)
+        places = np.flatnonzero(shapes.match(lines.texts(), TRIGGER)).tolist() if block else []
+        if not places and not self._open and not self._root:
+            return []
         given = first_line + lines.number if numbers is None else numbers[lines.number]
         events: list[Event] = []
         at = 0
-        for place in self._places(lines):
+        for place in places:
             if place < at:
                 continue
             while at < place and (self._open or self._root):
@@ -112,12 +113,6 @@ class EventScanner:
             self._open.append(traceback)
         self._root = (state["root"][0], dict(state["root"][1])) if state["root"] else None
         self._last = {kind: _Act(**fields) for kind, fields in state["last"].items()}
-
-    def _places(self, lines: Lines) -> list[int]:
-        """Return the indices of lines with a trigger."""
-        wanted = np.arange(len(lines))
-        found = pc.match_substring_regex(arrow_texts(lines, wanted), TRIGGER).to_numpy()
-        return np.flatnonzero(found).tolist()
 
     def _line(self, line: int, text: str) -> Iterator[Event]:
         """Yield the events of a line that has a trigger."""
