@@ -146,10 +146,10 @@ def _course(course: Trend, step: int | None) -> Text:
         return Text(N_("Loss went from {first:.4g} to {last:.4g}; nothing unusual in {rows:,} rows."), gaps)
     if course.direction == "falling":
         return Text(
-            N_("Loss falls {slope:.2g} % per 1,000 steps, within its own noise; nothing unusual in {step:,} steps."), gaps
+            N_("Loss falls {slope:.2g} % per 1,000 steps, within its own noise; nothing unusual up to step {step:,}."), gaps
         )
     if course.direction == "rising":
         return Text(
-            N_("Loss drifts up {slope:.2g} % per 1,000 steps, within its own noise; nothing unusual in {step:,} steps."), gaps
+            N_("Loss drifts up {slope:.2g} % per 1,000 steps, within its own noise; nothing unusual up to step {step:,}."), gaps
         )
-    return Text(N_("Loss holds at {last:.4g}, within its own noise; nothing unusual in {step:,} steps."), gaps)
+    return Text(N_("Loss holds at {last:.4g}, within its own noise; nothing unusual up to step {step:,}."), gaps)

@@ -15,7 +15,7 @@ from server.costs import Wishes
 from storage.types import Run
 from ui import compare as words
 from ui import compare_charts, compare_export, compare_frames, compare_more, compare_sweep, html, state
-from ui.text import _, say
+from ui.text import _, ngettext, say
 
 TITLE = N_("Compare")
 ICON = ":material/balance:"
@@ -292,11 +292,11 @@ def _settings(told: Comparison) -> None:
         return
     html.section(_("Settings that differ"), str(sum(row.status == "different" for row in told.diff.rows)))
     with st.container(horizontal=True, vertical_alignment="center", key="settings-bar"):
-        html.label(_("{equal} more settings are equal.").format(equal=told.diff.equal))
+        html.label(ngettext("{n} more setting is equal.", "{n} more settings are equal.", told.diff.equal))
         everything = st.toggle(_("Also what not all logs say"), key="cmp_all", bind="query-params")
     frame = words.settings_frame(told, everything=everything)
     if told.diff.more:
-        html.quiet(_("{more} further settings are not listed.").format(more=told.diff.more))
+        html.quiet(ngettext("{n} further setting is not listed.", "{n} further settings are not listed.", told.diff.more))
     if len(frame):
         st.dataframe(frame, hide_index=True, key="settings", placeholder="–", height="auto" if len(frame) < 12 else 420)
 

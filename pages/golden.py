@@ -8,7 +8,7 @@ from server import golden, service
 from server.golden import FAILURE, GOLDEN, Beside
 from storage.types import Run
 from ui import golden_parts, html, runbar, state
-from ui.text import _, number, say
+from ui.text import _, ngettext, number, say
 from ui.verdict import titles
 
 TITLE = N_("Golden & baselines")
@@ -33,8 +33,10 @@ def page() -> None:
 
 
 def _few(count: int) -> str:
-    words = _("{count} runs are marked as golden. From {needed} of one kind on, they take the place of the simulated ones.")
-    return "" if count >= FEWEST_GOLDEN else words.format(count=number(count), needed=FEWEST_GOLDEN)
+    if count >= FEWEST_GOLDEN:
+        return ""
+    words = ngettext("{n} run is marked as golden.", "{n} runs are marked as golden.", count) + " "
+    return words + _("From {needed} of one kind on, they take the place of the simulated ones.").format(needed=FEWEST_GOLDEN)
 
 
 def _marks(run: Run, own: list[Case], failures: list[Case]) -> None:

@@ -44,12 +44,10 @@ def in_text(segment: Segment, name: str, *, since: float = SINCE) -> Outcome:
     row = min(max(int(since * len(lines)), 1), len(lines) - 2)
     step = segment.step(len(segment) - len(lines) + row)
     if name == "cut_line":
-        whole = lines[row]
-        lines[row] = whole[: int(0.6 * len(whole))].rstrip("0123456789.e-")
-        _rows, _events, report = read(lines)
-        if row + 1 in {each.line for each in report.unparsed}:
-            return Outcome(name, step, None, delay=0, told=Text(N_("Line {line:,} is reported as damaged"), {"line": row + 1}))
-        return Outcome(name, step, None, why=(Text(N_("The reader took the line for a whole one, or for text.")),))
+        told = _told_of_damage(lines, row)
+        if told is not None:
+            return Outcome(name, step, None, delay=0, told=told)
+        return Outcome(name, step, None, why=(Text(N_("The reader took the line for a whole one.")),))
     if name != "no_memory":
         raise KeyError(name)
     rows, events, _report = read([*lines[:row], OUT_OF_MEMORY])
@@ -57,6 +55,19 @@ def in_text(segment: Segment, name: str, *, since: float = SINCE) -> Outcome:
     if found:
         return Outcome(name, step, None, found[0], 0)
     return Outcome(name, step, None, why=(Text(N_("No rule read the error in the text.")),))
+
+
+def _told_of_damage(lines: list[str], row: int) -> Text | None:
+    """Cut a line in half and return what the reader reports that it does not report of the whole log, None for nothing."""
+    whole = lines[row]
+    damaged = [*lines[:row], whole[: int(0.6 * len(whole))].rstrip("0123456789.e-"), *lines[row + 1 :]]
+    before, after = read(lines)[2], read(damaged)[2]
+    gaps = {"line": row + 1}
+    if row + 1 in {each.line for each in after.unparsed}:
+        return Text(N_("Line {line:,} is reported as damaged"), gaps)
+    if after.ignored > before.ignored:
+        return Text(N_("Line {line:,} is no row any more: it is counted among the lines with nothing to measure"), gaps)
+    return next((note for note in after.notes if note not in before.notes), None)
 
 
 def printed(segment: Segment) -> list[str]:

@@ -13,7 +13,7 @@ from ui import compare_charts, html, state
 from ui.compare import sentence
 from ui.compare_frames import signed, value_words
 from ui.html import escape, icon, tag
-from ui.text import _, number, percent, say
+from ui.text import _, ngettext, number, percent, say
 
 MOST = 1000  # runs
 AXES, LABELS = 7, 6  # settings in the parallel coordinates, values beside each of them
@@ -39,7 +39,7 @@ def body(asked: Sequence[str]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         words = {name: state.metric_title(name) for name in RESULTS}
         result = state.pick("result", _("Result"), words, "loss", width=220)
-        html.label(_("{count} runs").format(count=number(len(runs))))
+        html.label(ngettext("{n} run", "{n} runs", len(runs)))
     told, table = sweep_of(tuple(runs), store.version(), result)
     with st.container(key="verdict"):
         line = tag("p", tag("span", escape(sentence(told.text)), "rv-sentence"), "rv-line")

@@ -55,7 +55,8 @@ def verdict(report: CorpusReport) -> str:
     elif look:
         css, sign, word, sentence = "rv-warn", "warning", _("Usable"), _("Every line holds a text; {look} want a look.")
     else:
-        css, sign, word, sentence = "rv-good", "check_circle", _("Sound"), _("All {all} lines hold a text, none is repeated.")
+        whole = ngettext("{n} line: it holds a text.", "{n} lines: all hold a text, none is repeated.", report.records)
+        css, sign, word, sentence = "rv-good", "check_circle", _("Sound"), whole
     said = sentence.format(field=report.field, all=number(report.records), look=number(look))
     badge = html.tag("span", html.icon(sign) + html.escape(word), "rv-badge")
     line = html.tag("p", badge + html.tag("span", html.escape(said), "rv-sentence"), "rv-line")
@@ -82,7 +83,7 @@ def figures(report: CorpusReport) -> str:
     """Return the figures of a corpus as a strip of HTML."""
     chars = _("characters")
     share = percent(report.texts / report.records, digits=1) if report.records else ""
-    note = _("{share} of {n} records").format(share=share, n=number(report.records))
+    note = _("{share} of the records ({n})").format(share=share, n=number(report.records))
     items = [
         html.figure(_("Texts"), number(report.texts), note),
         html.figure(_("All texts"), short(report.characters), chars, title=number(report.characters)),
@@ -150,7 +151,7 @@ def chart(report: CorpusReport) -> dict:
 
 def alt_text(report: CorpusReport) -> str:
     """Return what the histogram shows, in words."""
-    words = _("Lengths of {texts} texts: half have at most {p50} characters, 99 % at most {p99}, the longest {longest}.")
+    words = _("Lengths in characters (texts: {texts}): half at most {p50}, 99 % at most {p99}, the longest {longest}.")
     return words.format(
         texts=number(report.texts), p50=number(report.p50), p99=number(report.p99), longest=number(report.longest)
     )
@@ -171,7 +172,7 @@ def _detail(problem: Problem) -> str:
     if problem.kind == "duplicate":
         return _("as line {line}").format(line=number(int(problem.detail)))
     if problem.kind == "long":
-        return _("{n} characters").format(n=number(int(problem.detail)))
+        return ngettext("{n} character", "{n} characters", int(problem.detail))
     return _(problem.detail) if problem.detail else ""
 
 

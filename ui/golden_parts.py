@@ -7,12 +7,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.golden import POINTS, Case, Comparison, Near
+from analysis.golden import FEWEST_GOLDEN, POINTS, PROFILES, Case, Comparison, Near
 from messages import N_
 from server.golden import Beside
 from ui import html
 from ui.html import escape, tag
-from ui.text import _, number, say
+from ui.text import _, ngettext, number, say
 from ui.verdict import definitions, titles
 
 BAND, LINES = "band", "lines"
@@ -52,11 +52,13 @@ def against(beside: Beside, comparison: Comparison) -> str:
     if beside.own:
         return _("{count} golden runs of your own").format(count=number(comparison.count))
     told = _("{count} simulated golden runs that ship with Runvitals").format(count=number(comparison.count))
-    return (
-        told
-        + " · "
-        + _("{marked} of your own are marked; from 10 on they take their place").format(marked=number(beside.marked))
-    )
+    kind = _(PROFILES.get(beside.case.profile, beside.case.profile)) if beside.case else ""
+    marked = ngettext(
+        "beside this one {n} run of your own of its kind ({kind}) is marked",
+        "beside this one {n} runs of your own of its kind ({kind}) are marked",
+        beside.marked,
+    ).replace("{kind}", kind)
+    return f"{told} · {marked}; " + _("from {needed} on they take their place").format(needed=FEWEST_GOLDEN)
 
 
 def differences(comparison: Comparison) -> str:

@@ -48,7 +48,7 @@ def summary(outcomes: list[Outcome]) -> str:
     told = _("{found} of {tried} faults were found.").format(found=number(fates.count(FOUND)), tried=number(tried))
     delays = [outcome.delay for outcome in outcomes if outcome.delay is not None]
     if delays:
-        told += " " + _("Half of them within {steps} steps.").format(steps=number(int(np.median(delays))))
+        told += " " + ngettext("Half of them within {n} step.", "Half of them within {n} steps.", int(np.median(delays)))
     if impossible := fates.count(IMPOSSIBLE):
         told += " " + ngettext(
             "{n} could not be put in: its column is not printed.",

@@ -64,7 +64,7 @@ def _printed(value: Any) -> bool:
 
 
 def _read(report: ParseReport) -> str:
-    words = _("{records} records of {lines} lines; {bad} lines could not be read")
+    words = _("records: {records}, lines: {lines}, of which could not be read: {bad}")
     gaps = {"records": number(report.records), "lines": number(report.lines), "bad": number(report.unparsed_count)}
     return words.format(**gaps)
 

@@ -190,7 +190,7 @@ def volume(found: LogQuality, total_steps: int | None) -> Iterator[str]:
 
 def counted(report: ParseReport) -> str:
     """Return in a sentence what became of every line."""
-    words = _("{records} training records, {evals} evaluations, {ignored} lines with nothing to measure, {bad} not understood.")
+    words = _("Training records: {records}, evaluations: {evals}, nothing to measure: {ignored}, not understood: {bad}.")
     return words.format(
         records=number(report.records),
         evals=number(report.eval_records),

@@ -12,7 +12,7 @@ from server.settings import Settings
 from storage.keeping.mirror import MirrorStatus
 from storage.keeping.recovery import Note
 from ui.html import bar, escape, grid, tag
-from ui.text import _, ago, moment, number, say, size_words
+from ui.text import _, ago, moment, ngettext, number, say, size_words
 
 PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 JUDGING = {"profile": N_("Thresholds of a new visitor"), "diagnose_seconds": N_("A growing run is judged again every")}
@@ -71,7 +71,7 @@ def value(name: str, found: Any) -> str:
             found, str(found)
         )
     if name.endswith("_days"):
-        return _("{n} days").format(n=number(found)) if found else _("for ever") if name != "hot_days" else _("never")
+        return ngettext("{n} day", "{n} days", found) if found else _("for ever") if name != "hot_days" else _("never")
     if name.endswith("_seconds"):
         return _("{n} s").format(n=number(found))
     if name.endswith("_gib"):
@@ -103,7 +103,7 @@ def mirror(status: MirrorStatus | None) -> str:
     if status is None:
         return tag("p", escape(_("No copy is made outside of this machine (object_store).")), "rv-quiet")
     sent = ago(status.last_sent) if status.last_sent else "–"
-    words = _("{place}: {sent} files are there, {waiting} wait ({size}); last sent {when}.").format(
+    words = _("{place}: files there: {sent}, waiting: {waiting} ({size}); last sent {when}.").format(
         place=status.place,
         sent=number(status.sent),
         waiting=number(status.waiting),

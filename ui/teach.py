@@ -73,7 +73,7 @@ def _explained(text: str, pattern: str, rows: int) -> Iterator[Text]:
     lines = pa.array(text.split("\n"))
     fits = pc.match_substring_regex(lines, pattern)
     gaps: dict[str, Any] = {"fit": fits.true_count, "all": len([line for line in text.split("\n") if line.strip()])}
-    yield Text(N_("{fit} of {all} lines fit the pattern."), gaps)
+    yield Text(N_("Lines that fit the pattern: {fit} of {all}."), gaps)
     if not fits.true_count or rows >= fits.true_count:
         return
     if "(?P<" not in pattern:

@@ -55,7 +55,7 @@ def _(message: str) -> str:
 
 
 def ngettext(singular: str, plural: str, n: int) -> str:
-    """Translate a message that has a plural, and fill `{n}` (and no other gap)."""
+    """Translate a message that has a plural, and fill `{n}`; further gaps are filled by the caller."""
     found = catalogue(language()).get(singular)
     if isinstance(found, tuple):
         template = found[0] if len(found) == 1 or n == 1 else found[-1]

@@ -52,12 +52,10 @@ def bring_in(name: str, file: BinaryIO, progress: Callable[[float], None]) -> Ou
 def told(report: ParseReport) -> Iterator[Text]:
     """Yield in sentences what of a file was understood and what not."""
     gaps = {"records": report.records, "lines": report.lines, "format": format_title(report)}
-    if report.records == 1:
-        yield Text(N_("One training step in {lines} lines, read as {format}."), gaps)
-    elif report.records:
-        yield Text(N_("{records} training steps in {lines} lines, read as {format}."), gaps)
+    if report.records:
+        yield Text(N_("Read as {format}: lines {lines}, training steps among them {records}."), gaps)
     else:
-        yield Text(N_("No training step among {lines} lines: its curves can't be shown. Its text is kept."), gaps)
+        yield Text(N_("No training step (lines: {lines}): its curves can't be shown. Its text is kept."), gaps)
     if report.unparsed_count:
         first = report.unparsed[0]
         gaps = {"count": report.unparsed_count, "line": first.line, "text": first.text[:80]}

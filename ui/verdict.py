@@ -40,9 +40,7 @@ URGENCY = ("failed", "sick", "watch", "unreadable", "healthy")  # needs attentio
 
 def pending(rows: int) -> Diagnosis:
     """Return what stands in the place of a diagnosis while the first one of a long log is made."""
-    return Diagnosis(
-        "pending", Text(N_("{rows:,} rows are read and drawn; the rules are being applied to them."), {"rows": rows})
-    )
+    return Diagnosis("pending", Text(N_("Rows read and drawn: {rows:,}; the rules are being applied to them."), {"rows": rows}))
 
 
 def leading(diagnosis: Diagnosis) -> Finding | None:

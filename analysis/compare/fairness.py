@@ -284,7 +284,7 @@ def _printing(a: Subject, b: Subject, name_a: str, name_b: str) -> Found:
     every = [_interval(one) for one in (a, b)]
     if every[0] and every[1] and max(every) >= 1.5 * min(every):  # type: ignore[type-var,operator]
         gaps = {"a": name_a, "b": name_b, "old": round(every[0]), "new": round(every[1])}
-        template = N_("{b} logs every {new} steps, {a} every {old}: both are averaged over the same stretches")
+        template = N_("steps between two lines: {b} {new}, {a} {old}; both are averaged over the same stretches")
         yield "logging_interval", NOTE, Text(template, gaps)
     if a.segment.total_steps and b.segment.total_steps and a.segment.total_steps != b.segment.total_steps:
         shapes = [one.schedule.shape if one.schedule else "" for one in (a, b)]

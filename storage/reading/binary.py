@@ -30,7 +30,7 @@ class BinaryCheck:
         """Raise UnreadableLog if the first bytes are those of a well-known binary file."""
         for magic, kind in MAGIC:
             if head.startswith(magic) and (len(magic) > 2 or not head[:16].isascii()):
-                raise _binary(N_("This is a {kind} file, not a text log. Give the text that the training printed."), kind)
+                raise _binary(N_("This file is {kind}, not a text log. Give the text that the training printed."), kind)
 
     def feed(self, data: bytes) -> None:
         """Count the control bytes of the next bytes of the text."""

@@ -27,7 +27,7 @@ def test_a_healthy_run_gets_one_calm_sentence() -> None:
     diagnosis = diagnose([HEALTHY])
     assert diagnosis.verdict == "healthy"
     assert diagnosis.sentence.render().startswith("Loss falls ")
-    assert "nothing unusual in 1,200 steps" in diagnosis.sentence.render()
+    assert "nothing unusual up to step 1,200" in diagnosis.sentence.render()
     assert diagnosis.since_step is None
 
 

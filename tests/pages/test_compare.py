@@ -228,7 +228,7 @@ def test_a_sweep_names_the_setting_that_explains_it(shop, app):
 
 def test_a_sweep_of_few_runs_says_so(shop, app):
     two(shop)
-    assert "too few" in words(app("compare", mode="sweep"))
+    assert "Too few" in words(app("compare", mode="sweep"))
 
 
 # What can be taken along

@@ -32,7 +32,7 @@ def test_without_a_file_it_says_what_it_looks_at(shop, app):
 def test_a_sound_corpus_is_called_so(shop, app, tmp_path):
     text = words(on_server(app, file(tmp_path, GOOD)))
     assert "Sound" in text
-    assert "All 300 lines hold a text" in text
+    assert "300 lines: all hold a text" in text
 
 
 def test_bad_lines_are_counted_with_their_numbers(shop, app, tmp_path):

@@ -40,7 +40,7 @@ def test_a_pattern_of_ones_own_shows_every_value_and_a_nan(shop, app):
     test = page(app, way="own", pattern=PATTERN)
     table = test.dataframe[0].value
     assert table["Loss"].dropna().tolist() == ["0.53", "NaN"]
-    assert "2 of 3 lines fit the pattern." in words(test)
+    assert "Lines that fit the pattern: 2 of 3." in words(test)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_pattern_of_ones_own_shows_every_value_and_a_nan(shop, app):
         ("(", "be used: missing"),
         ("hello", "It names no number"),
         ("(?P<loss>hel+o)", "line 3 the group loss holds “hello”"),
-        (r"(?:(?:E|B)+)+\$", "0 of 3 lines"),
+        (r"(?:(?:E|B)+)+\$", "pattern: 0 of 3"),
     ],
 )
 def test_a_pattern_that_gives_nothing_says_why(shop, app, pattern, sentence):

@@ -19,6 +19,16 @@ def test_a_run_is_compared_with_what_ships_which_is_said(shop, app):
     assert len(test.get("vega_lite_chart")) == 1
 
 
+def test_what_is_marked_is_counted_in_words_that_agree_with_the_list(shop, app):
+    run = take(shop, canonical(600), "calm.log")
+    mark(shop.store, run, GOLDEN)
+    text = words(app("golden", run=run))
+    assert "1 run is marked as golden. From 10 of one kind on" in text
+    assert "beside this one 0 runs of your own of its kind (pretraining) are marked; from 10 on" in text
+    other = take(shop, canonical(620), "other.log")
+    assert "beside this one 1 run of your own of its kind (pretraining) is marked" in words(app("golden", run=other))
+
+
 def test_a_short_run_says_why_it_cannot_be_compared(shop, app):
     run = take(shop, canonical(40), "short.log")
     assert "are needed to compare it" in words(app("golden", run=run))

@@ -47,7 +47,7 @@ def test_a_cut_last_line_is_named_and_the_rest_kept(shop):
     outcome = bring("cut.log", canonical(100).encode()[:-60])
     assert outcome.run_id is not None
     told = " ".join(map(say, outcome.sentences))
-    assert "99 training steps" in told
+    assert "lines 100, training steps among them 99" in told
     assert "line 100" in told
 
 

@@ -1,8 +1,11 @@
 """No string without its translation: what scripts/i18n --check says, it says here."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+from babel.messages.pofile import read_po
 
 ROOT = Path(__file__).parents[2]
 
@@ -10,6 +13,34 @@ ROOT = Path(__file__).parents[2]
 def test_every_message_is_translated():
     done = subprocess.run([sys.executable, "scripts/i18n", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run scripts/i18n and translate:\n{done.stdout}\n{done.stderr}"
+
+
+COUNTED = re.compile(
+    r"\{(n|count|rows|lines|records|files|bytes|steps|more|equal|runs|texts|all|checkpoints|days|marked)(:,)?\} "
+    r"(?:[a-z]+ ){0,2}[a-z]+s\b"
+)
+NEVER_ONE = {  # fixed choices, limits, and numbers that are two at least
+    "By {n} steps",
+    "Compare {n} runs",
+    "It can say little before {n} rows.",
+    "More than {n} rows: zoom in, or on the server: python cli.py export {run} FILE.parquet",
+    "None: costs use the {n} public list prices. Put in what you really pay.",
+    "Stretches of {n} steps.",
+    "from {known} of {all} runs",
+    "{applied} of {all} rules applied",
+    "{count} golden runs of your own",
+    "{count} simulated golden runs that ship with Runvitals",
+    "{lines} lines and {bytes} bytes a step, {line} bytes a line",
+    "{passed} of {all} items are passed.",
+}
+
+
+def test_what_is_counted_has_a_singular():
+    """A number with a noun in the plural goes through ngettext, or stands behind a colon."""
+    with (ROOT / "locale" / "zh_CN" / "LC_MESSAGES" / "runvitals.po").open("rb") as file:
+        messages = [message for message in read_po(file) if isinstance(message.id, str) and message.id]
+    shown = [one.id for one in messages if any(path.startswith(("ui/", "pages/")) for path, _line in one.locations)]
+    assert {text for text in shown if COUNTED.search(text)} <= NEVER_ONE
 
 
 def test_both_languages_of_the_page_have_a_catalogue_or_are_the_source():
