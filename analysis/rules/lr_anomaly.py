@@ -1,7 +1,7 @@
 """The learning rate does something no schedule does.
 
-Meaning: The learning rate is negative, zero before the end, jumps up, collapses, or never leaves its warm-up. The loss
-follows it: too high breaks the run, too low wastes it.
+Meaning: The learning rate is negative, zero before the end, jumps up, collapses, falls for a while and comes back, or never
+leaves its warm-up. The loss follows it: too high breaks the run, too low wastes it.
 
 Causes: A scheduler with the wrong number of steps, a resume without the scheduler's state, two schedulers stepping, or a
 negative value from an optimizer bug. A rate that falls too fast may come from a schedule that is shorter than the run
@@ -29,6 +29,7 @@ from messages import N_, Text
 
 NEEDS = ("lr",)
 SHAPE_KEYS = ("lr_scheduler_type", "lr_decay_style", "lr_schedule", "lr_sched", "scheduler", "lr_scheduler")
+MOST_HOLES = 3  # more falls than that are a habit: a cycle, or the rates of several groups of parameters in turn
 PEAK_KEYS = ("max_lr", "peak_lr", "learning_rate", "lr")
 
 
@@ -43,6 +44,7 @@ def check(
     collapse_within: float = 0.02,
     collapse_until: float = 0.8,
     stuck_share: float = 0.9,
+    hole_ratio: float = 4.0,
 ) -> Iterator[Finding]:
     """Yield what is wrong with the learning rate of a launch.
 
@@ -50,6 +52,7 @@ def check(
     zero_rows: rows in a row at exactly zero, before zero_until of the plan (and of the rows, where it faded out).
     collapse_share: fall within collapse_within of the plan, before collapse_until of it.
     stuck_share: of a declared peak that the rate must pass; judged after max(60 rows, 2 % of the plan) without a change.
+    hole_ratio: fall and rise, each from one row to the next, between which the rate was somewhere else.
     """
     rows = np.flatnonzero(np.isfinite(segment.values("lr")))
     lr = segment.values("lr")[rows]
@@ -58,6 +61,7 @@ def check(
     yield from _negative(segment, rows, lr)
     yield from _zero(segment, rows, lr, zero_rows, zero_until)
     yield from _jumps(segment, rows, lr, jump_ratio, settle_rows)
+    yield from _holes(segment, rows, lr, hole_ratio)
     yield from _collapse(segment, rows, lr, collapse_share, collapse_within, collapse_until)
     yield from _stuck(segment, rows, lr, stuck_share)
 
@@ -151,6 +155,24 @@ def _jumps(segment: Segment, rows: np.ndarray, lr: np.ndarray, ratio: float, set
         gaps = {**_gaps(segment, rows, lr, at), "before": float(lr[at - 1]), "ratio": times(lr[at], lr[at - 1])}
         text = Text(N_("The learning rate jumped {ratio:.3g}× at step {step:,}, from {before:.3g} to {lr:.3g}"), gaps)
         yield _finding(segment, rows, lr, int(at), text, end=_back(lr, int(at), float(highest[at - 1])))
+
+
+def _holes(segment: Segment, rows: np.ndarray, lr: np.ndarray, ratio: float) -> Iterator[Finding]:
+    """Falls at one row that are taken back at another, near the old level: no schedule does that (a warm restart rises only)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = lr[1:] / lr[:-1]
+    back, falls = 0, np.flatnonzero((step > 0) & (step < 1 / ratio)) + 1
+    for at in falls if len(falls) <= MOST_HOLES else ():
+        rises = np.flatnonzero(step[at:] > ratio)
+        if at < back or not len(rises):
+            continue
+        back = int(at + rises[0] + 1)
+        if 0.5 <= lr[back] / lr[at - 1] <= 1.1 and np.ptp(lr[at:back]) < 0.5 * lr[at - 1]:
+            gaps = {**_gaps(segment, rows, lr, at), "before": float(lr[at - 1]), "end": place(segment, int(rows[back - 1]))}
+            text = Text(
+                N_("The learning rate fell from {before:.3g} to {lr:.3g} from step {step:,} to {end:,} and came back"), gaps
+            )
+            yield _finding(segment, rows, lr, int(at), text, known=back, end=back - 1, severity=Severity.WARNING)
 
 
 def _collapse(
