@@ -158,7 +158,7 @@ def _jumps(segment: Segment, rows: np.ndarray, lr: np.ndarray, ratio: float, set
 
 
 def _holes(segment: Segment, rows: np.ndarray, lr: np.ndarray, ratio: float) -> Iterator[Finding]:
-    """Falls at one row that are taken back at another, near the old level: no schedule does that (a warm restart rises only)."""
+    """Falls at one row that are taken back at another, near the old level: no schedule does that, warm restarts only rise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         step = lr[1:] / lr[:-1]
     back, falls = 0, np.flatnonzero((step > 0) & (step < 1 / ratio)) + 1
