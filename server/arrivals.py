@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -13,7 +14,8 @@ from analysis.registry import Rule, all_rules
 from analysis.segment import Segment
 from analysis.verdict import judge
 from server.live import Judged, Thresholds
-from storage.store import Store, UnknownRun
+from storage.store import Store
+from storage.types import Run
 
 MOST_ARRIVALS, MOST_RUNS = 512, 1024
 FEWEST = 3  # times that rows must have arrived before a run counts as followed
@@ -39,12 +41,12 @@ class Arrivals:
         self._fed: dict[str, bool] = {}
         self._lock = threading.Lock()
 
-    def note(self, run_id: str) -> None:
-        """Note that a run has got rows or events, and how far it is."""
-        try:
-            run = self._store.run(run_id)
-        except UnknownRun:  # deleted meanwhile
-            return
+    def note(self, runs: Sequence[str]) -> None:
+        """Note that runs have got rows or events, and how far they are."""
+        for run in self._store.runs(runs):
+            self._note(run)
+
+    def _note(self, run: Run) -> None:
         with self._lock:
             seen = self._seen.setdefault(run.id, deque(maxlen=MOST_ARRIVALS))
             if not seen or run.rows > seen[-1].rows:

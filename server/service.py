@@ -97,7 +97,7 @@ class Service:
             self.store,
             [Watched(str(folder)) for folder in self.settings.watch],
             seconds=self.settings.watch_seconds,
-            on_rows=lambda run: self.got_rows([run]),
+            on_rows=self.got_rows,
             on_poll=lambda: self.got_rows(self.streams.rest()),
         )
         self.care = Care(self)
@@ -114,10 +114,12 @@ class Service:
 
     def got_rows(self, runs: Iterable[str]) -> None:
         """Tell the monitor that runs have got rows."""
-        for run in runs:
-            self.arrivals.note(run)
-            if self.monitor is not None:
-                self.monitor.changed(run)
+        grown = list(runs)
+        if not grown:
+            return
+        self.arrivals.note(grown)
+        for run in grown if self.monitor is not None else ():
+            self.monitor.changed(run)
 
     def read_path(self, path: Path, *, name: str | None = None) -> list[Read]:
         """Read a file, or every log of a folder, to its end; say of each log what became of it. Raises FileNotFoundError."""

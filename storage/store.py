@@ -350,15 +350,18 @@ class Store:
 
     # Reading. Everything that takes the id of a run raises UnknownRun.
 
-    def runs(self) -> list[Run]:
-        """Return every run, the one changed last first; of a run with lanes the lane that stands for it."""
+    def runs(self, ids: Iterable[str] | None = None) -> list[Run]:
+        """Return every run, the one changed last first; of a run with lanes the lane that stands for it.
+
+        ids: only these, lanes too, as far as they are there.
+        """
         with self._reading() as cursor:
-            return runs.list_runs(cursor)
+            return runs.list_runs(cursor, None if ids is None else list(ids))
 
     def run(self, run_id: str) -> Run:
         """Return one run."""
         with self._reading() as cursor:
-            return known(tuple(runs.list_runs(cursor, run_id)) or None, run_id)[0]
+            return known(tuple(runs.list_runs(cursor, [run_id])) or None, run_id)[0]
 
     def find_by_fingerprint(self, fingerprint: str) -> str | None:
         """Return the id of the run whose source has this SHA-256, None without one."""

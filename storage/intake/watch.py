@@ -31,10 +31,13 @@ TURN_SECONDS = 0.25  # for logs that changed, before it is seen which others hav
 STATUS_SECONDS = 1.0  # between two times that people are told
 SETTLE_SECONDS = 0.2  # of a poll are given to logs that have come to rest
 SCAN_SHARE = 0.2  # of its time the watcher may look into folders: a folder of 100,000 files is polled less often
+GLANCE_SECONDS = 0.25  # between two looks at those files alone that grow
+GLANCE_SHARE = 0.25  # of its time the watcher may read what it saw at a glance: else a log of many lines is read line by line
+GROWS_SECONDS = 60.0  # since its last change that a file counts as one that grows
 
 
 class Watcher:
-    """Watches what the store and the environment (`fixed`) say. `on_rows` hears of each run that got rows or events, `on_poll`
+    """Watches what the store and the environment (`fixed`) say. `on_rows` hears of runs that got rows or events, `on_poll`
     is called after each poll of the thread; `stored`: watch what is set in the store too.
 
     Use `start` and `stop` for the thread, or `poll` and `drain` without it.
@@ -46,7 +49,7 @@ class Watcher:
         fixed: Iterable[Watched] = (),
         *,
         seconds: float = 1.0,
-        on_rows: Callable[[str], None] | None = None,
+        on_rows: Callable[[list[str]], None] | None = None,
         on_poll: Callable[[], None] | None = None,
         stored: bool = True,
     ) -> None:
@@ -68,6 +71,7 @@ class Watcher:
         self._failure: Problem | None = None
         self._waiting: dict[str, Log] = {}
         self._open: dict[str, Log] = {}
+        self._growing: dict[str, Folder] = {}
         self._told = 0.0
         self.status: tuple[FolderStatus, ...] = ()
 
@@ -96,14 +100,25 @@ class Watcher:
                 more = self.poll()
                 if self._on_poll:
                     self._on_poll()
+                scanned = sum(folder.seconds for folder in self._folders.values())
+                pause = max(self._seconds - (time.monotonic() - began), scanned * (1 / SCAN_SHARE - 1), 0.02)
+                if not more:
+                    self._glance_until(time.monotonic() + pause)
             except Exception as error:  # the next poll may succeed; no error ends the watch
                 LOG.exception("A poll failed")
                 self._failed(error)
-                more = False
-            scanned = sum(folder.seconds for folder in self._folders.values())
-            pause = max(self._seconds - (time.monotonic() - began), scanned * (1 / SCAN_SHARE - 1), 0.02)
-            self._wake.wait(0.0 if more else pause)
+                self._wake.wait(self._seconds)
             self._wake.clear()
+
+    def _glance_until(self, end: float) -> None:
+        """Glance now and then until a time (monotonic seconds), until there is more to read or somebody wakes the thread."""
+        pause, more = GLANCE_SECONDS, False
+        while not more and not self._wake.wait(min(pause, max(0.0, end - time.monotonic()))):
+            began = time.monotonic()
+            if began >= end:
+                return
+            more = self.glance()
+            pause = max(GLANCE_SECONDS, (time.monotonic() - began) * (1 / GLANCE_SHARE - 1))
 
     # One poll
 
@@ -117,11 +132,36 @@ class Watcher:
             self._set_folders()
             for folder in self._folders.values():
                 self._look_into(folder)
-            rows = self._read_changed()
+            rows = self._read_changed(self._waiting.values())
             self._settle(at_rest)
             if self._thread is None or time.monotonic() - self._told > STATUS_SECONDS:
                 self._publish()
         return rows
+
+    def glance(self) -> bool:
+        """Read what is new in those files that grew lately, which takes no look at all the others; return as `poll` does.
+
+        What is to be seen once more by a poll, since its file turned or shrank, waits for one.
+        """
+        with self._polling:
+            found = {log.base: log for path, folder in list(self._growing.items()) if (log := self._grown(folder, path))}
+            return self._read_changed(found.values()) if found else False
+
+    def _grown(self, folder: Folder, path: str) -> Log | None:
+        """Return the log of a file that is longer than when it was seen last."""
+        log, before = folder.logs.get(path), folder.entries.get(path)
+        if log is None or before is None or time.monotonic() - log.seen > GROWS_SECONDS:
+            del self._growing[path]
+            return None
+        try:
+            status = os.stat(path)
+        except OSError:  # a poll finds out
+            return None
+        if log.base in self._waiting or status.st_ino != before[3] or status.st_size <= before[0]:
+            return None
+        folder.entries[path] = (status.st_size, status.st_mtime_ns, *before[2:])
+        self._seen_again(folder, path, folder.entries[path])
+        return log
 
     def drain(self) -> None:
         """Read everything there is now, ends included."""
@@ -178,6 +218,7 @@ class Watcher:
             self._folders[new] = folder_of(new)
 
     def _leave(self, folder: Folder) -> None:
+        self._growing = {path: other for path, other in self._growing.items() if other is not folder}
         elsewhere = {id(log) for other in self._folders.values() for log in other.logs.values()}
         for log in folder.logs.values():
             if id(log) not in elsewhere:
@@ -214,6 +255,7 @@ class Watcher:
         if log is not None:
             self._origins.saw(log, path, entry)
             self._await(log)
+            self._growing[path] = folder
         return log is not None or path in folder.ignored
 
     def _gone(self, folder: Folder, path: str) -> None:
@@ -255,11 +297,11 @@ class Watcher:
             self._origins.saw(log, path, entry)
             self._await(log)
 
-    def _read_changed(self) -> bool:
+    def _read_changed(self, logs: Iterable[Log]) -> bool:
         """Give logs that changed their turn, the one that waits longest first; return whether there is more to read."""
         until = time.monotonic() + max(TURN_SECONDS, sum(folder.seconds for folder in self._folders.values()))
-        for little, logs in groupby(sorted(self._waiting.values(), key=_turn), key=_has_little):
-            turn = _Turn(logs, until if self._thread is not None else None, self._stop)
+        for little, alike in groupby(sorted(logs, key=_turn), key=_has_little):
+            turn = _Turn(alike, until if self._thread is not None else None, self._stop)
             if little:
                 sharing = iter(turn)
                 while self._together(sharing):
@@ -291,8 +333,8 @@ class Watcher:
             LOG.info("Logs are read one by one: %s", error)
             self._one_by_one(read)
         else:
-            for log, fed in read:
-                self._tell(log, fed)
+            self._tell(read)
+            for log, _ in read:
                 self._had_turn(log)
         return bool(read)
 
@@ -310,7 +352,7 @@ class Watcher:
         """Read logs again, each by itself, behind what the store has of what they gave together."""
         for log, fed in read:
             self._again_from_store(log)
-            self._tell(log, [one for one in fed if one.source in log.sources])
+            self._tell([(log, [one for one in fed if one.source in log.sources])])
             self._guarded(log, self._follower.advance)
             self._had_turn(log)
 
@@ -339,7 +381,7 @@ class Watcher:
         except Exception as error:
             self._went_wrong(log, error)
         else:
-            self._tell(log, fed)
+            self._tell([(log, fed)])
 
     def _went_wrong(self, log: Log, error: Exception) -> None:
         """Note what keeps a log from being read."""
@@ -356,11 +398,14 @@ class Watcher:
             self._failed(error)
         self._again_from_store(log)
 
-    def _tell(self, log: Log, fed: Iterable[Fed]) -> None:
-        for one in fed:
-            self._origins.fed(log, one)
-            if self._on_rows and (one.rows or one.events):
-                self._on_rows(one.source.job or one.source.run)
+    def _tell(self, read: Iterable[tuple[Log, list[Fed]]]) -> None:
+        read = list(read)
+        for log, fed in read:
+            for one in fed:
+                self._origins.fed(log, one)
+        grown = [one.source.job or one.source.run for log, fed in read for one in fed if one.rows or one.events]
+        if self._on_rows and grown:
+            self._on_rows(list(dict.fromkeys(grown)))
 
     def _again_from_store(self, log: Log) -> None:
         """Forget what is known of a log but what the store knows."""

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -100,12 +100,13 @@ def newest_version(cursor: duckdb.DuckDBPyConnection, run_id: str | None = None)
     return max(value_of(cursor, run_id, "version"), (lanes and lanes[0]) or 0)
 
 
-def list_runs(cursor: duckdb.DuckDBPyConnection, run_id: str | None = None) -> list[Run]:
-    """Return the run asked for, or every run but the lanes of others, the one changed last first."""
-    which = "id = $id" if run_id else "$id is null and id not in (select run from sources where job is not null)"
+def list_runs(cursor: duckdb.DuckDBPyConnection, ids: Sequence[str] | None = None) -> list[Run]:
+    """Return those of the runs asked for that there are, or every run but the lanes of others, the one changed last first."""
+    lanes = "select run from sources where job is not null"
+    which = f"$ids is null and id not in ({lanes})" if ids is None else "list_contains($ids, id)"
     sql = f"select {RUN_COLUMNS} from runs where deleted is null and {which} order by updated desc, no desc"
     runs = []
-    for run, name, source, created, updated, *rest in cursor.execute(sql, {"id": run_id}).fetchall():
+    for run, name, source, created, updated, *rest in cursor.execute(sql, {"ids": ids}).fetchall():
         runs.append(Run(run, name, source, created.replace(tzinfo=UTC), updated.replace(tzinfo=UTC), *rest))
     return runs
 

@@ -409,7 +409,7 @@ def test_a_large_log_comes_in_several_transactions_and_small_ones_are_not_kept_w
 
 def test_the_thread_starts_and_stops(desk):
     heard = threading.Event()
-    desk.watcher = Watcher(desk.store, [desk.watched], seconds=0.05, on_rows=lambda run: heard.set())
+    desk.watcher = Watcher(desk.store, [desk.watched], seconds=0.05, on_rows=lambda runs: heard.set())
     desk.watcher.start()
     try:
         desk.write(lines(1, 10))

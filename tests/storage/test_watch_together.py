@@ -114,7 +114,7 @@ def fail_once(monkeypatch, target, name, wrong):
 @pytest.mark.parametrize("name", ["a.log", "b.log", "c.log"])
 def test_new_logs_whose_transaction_failed_are_read_one_by_one(desk, commits, monkeypatch, name):
     heard = []
-    desk.watcher = Watcher(desk.store, [desk.watched], on_rows=heard.append)
+    desk.watcher = Watcher(desk.store, [desk.watched], on_rows=heard.extend)
     for each in ("a.log", "b.log", "c.log"):
         desk.write(lines(1, 10), each)
     fail_once(monkeypatch, RunWriter, "commit", lambda writer: name_of(writer) == name)
@@ -141,7 +141,7 @@ def test_what_was_durable_before_a_transaction_failed_is_told(desk, monkeypatch)
     desk.poll()
     ids = {run.name: run.id for run in desk.store.runs()}
     heard = []
-    desk.watcher = Watcher(desk.store, [desk.watched], on_rows=heard.append)
+    desk.watcher = Watcher(desk.store, [desk.watched], on_rows=heard.extend)
     desk.poll()
     for each in ids:
         desk.write(line(11), each)
