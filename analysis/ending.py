@@ -29,6 +29,8 @@ FAILURES: dict[str, tuple[str, float]] = {
     "collective_timeout": ("collective_timeout", 7),
     "traceback": ("crash", 7),
     "killed": ("crash", 7),
+    "not_finite": ("crash", 9),
+    "exception": ("crash", 5),
     "hang": ("collective_timeout", 6),
     "nccl_error": ("crash", 6),
     "connection_error": ("crash", 4),

@@ -20,6 +20,8 @@ FAILURES = {
     "traceback": 7,
     "collective_timeout": 7,
     "killed": 7,
+    "not_finite": 9,
+    "exception": 5,
     "hang": 6,
     "nccl_error": 6,
     "connection_error": 4,

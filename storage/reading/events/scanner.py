@@ -161,7 +161,7 @@ class EventScanner:
         rule, found = self._rule(text)
         data = traceback.data()
         kind = "interrupted" if data["exception"] == "KeyboardInterrupt" else "traceback"
-        if rule is not None and found is not None and rule.kind in FAILURES:
+        if rule is not None and found is not None and rule.kind in FAILURES and rule.kind != "exception":
             kind = rule.kind
             data |= rule.parse(text, found)
         yield from self._keep(traceback.ends, kind, text, data)
