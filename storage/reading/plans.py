@@ -21,7 +21,10 @@ _EVAL_LINE = re.compile(
 )
 _CALLER = re.compile(r"\w:\w|^__\w+__$")  # `__main__:train:88`
 _LEVEL = re.compile(r".{0,200}\b(?:INFO|DEBUG|WARNING|NOTICE)\b[\]:|\s-]*")  # what a logger prints before the message
-_POD = re.compile(r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])")  # kubectl, stern
+_WRAPPED = re.compile(  # kubectl, stern, a collector's JSON around the line
+    r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])"
+    r'|\{.{0,300}?"(?:message|log|msg|line|textPayload)": ?"'
+)
 _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter"), "step_time_seconds"),
     **dict.fromkeys(("it/s", "iter/s", "steps/s"), "steps_per_second"),
@@ -156,7 +159,7 @@ def _is_place_in_source(line: str, token: tokens.Token, name: str) -> bool:
 
 def _prefix_letters(line: str, found: list[tokens.Token]) -> int:
     """Return how many letters a logger or a cluster printed before the message: they say nothing about the message."""
-    pod = _POD.match(line)
+    pod = _WRAPPED.match(line)
     level = _LEVEL.match(line)
     end = max(pod.end() if pod else 0, level.end() if level else 0)
     digits = sum(len(token.text) for token in found if token.end <= end)
