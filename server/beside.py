@@ -18,7 +18,7 @@ from storage.store import Store
 from storage.types import Run
 
 LOG = logging.getLogger("runvitals.beside")
-AT_ONCE = 12  # runs that are looked at while a page waits
+AT_ONCE = 24  # runs that are looked at while a page waits
 BATCH = 10
 REST_SECONDS = 0.1  # between two batches: pages come first
 MOST_KNOWN = 100_000

@@ -21,7 +21,7 @@ SHORT = {  # sign and word, with the difference where there is one
     BETTER: N_("▼ better, {loss} %"),
     WORSE: N_("▲ worse, {loss} %"),
     ALIKE: N_("≈ not distinguishable"),
-    REPEATS: N_("≈ a repeat, {loss} %"),
+    REPEATS: N_("? {loss} %, cause unknown"),
     REFUSED: N_("⊘ not comparable"),
 }
 LOOKS = {BETTER: "trending_down", WORSE: "trending_up", ALIKE: "drag_handle", REPEATS: "content_copy", REFUSED: "block"}

@@ -45,7 +45,7 @@ class Baseline:
     """name, runs (ids). metric: of the curve; first: its first loss; steps, losses: the curve, its beginning point by point.
 
     noise: of one point, relative. step_seconds, memory (bytes), said: conditions; None where the log does not say. unit: what
-    its steps count.
+    its steps count. program: what wrote its log, None of one that was kept before that was.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Baseline:
     memory: float | None
     said: Mapping[str, Any]
     unit: str = STEP
+    program: str | None = None
 
     @cached_property
     def key(self) -> str:
@@ -144,6 +145,7 @@ def made_of(name: str, subjects: Sequence[Subject]) -> Baseline:
         _mean([one.memory for one in figures]),
         {key: its.value for key, its in said.items()},
         lead.unit,
+        lead.program,
     )
 
 
@@ -180,7 +182,7 @@ def beside(base: Baseline, runs: Sequence[Subject], one: Subject, *, spread: flo
 
 def _compared(base: Baseline, runs: Sequence[Subject], one: Subject, spread: float) -> Comparison:
     """Return the comparison of a run with a baseline, at equal steps and as one of as many as a comparison takes."""
-    subjects = [*(runs or [as_subject(base)]), one]
+    subjects = [*(runs or [as_subject(base, one.program)]), one]
     return compare(subjects, axis="step", metric=base.metric, is_baseline=True, among=MOST - 1, spread=spread)
 
 
@@ -211,12 +213,15 @@ def _forbidden(fair: Fairness) -> Text | None:
     return min(reasons, key=lambda reason: reason.code != STALE_BASELINE).text if reasons else None
 
 
-def as_subject(base: Baseline) -> Subject:
-    """Return a run made of what is kept of a baseline."""
+def as_subject(base: Baseline, program: str = "") -> Subject:
+    """Return a run made of what is kept of a baseline; program: what wrote its log, where that was not kept."""
     step, value = np.asarray(base.steps), np.asarray(base.losses)
+    program = program if base.program is None else base.program
     rows = pd.DataFrame({"step": step, base.metric: value} if base.metric else {"step": step})
     curves = {base.metric: Curve(step, value, np.ones(len(step)))} if base.metric and len(step) else {}
-    return Subject(base.name, base.name, {}, Segment(0, rows), curves, given=base.said, rows=len(step), unit=base.unit)
+    return Subject(
+        base.name, base.name, {}, Segment(0, rows), curves, given=base.said, rows=len(step), unit=base.unit, program=program
+    )
 
 
 def _ratio(mine: float | None, its: float | None) -> float | None:

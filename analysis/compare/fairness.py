@@ -177,8 +177,9 @@ def _variables(pair: ConfigDiff, a: str, b: str) -> Found:
 def _programs(pair: ConfigDiff, a: Subject, b: Subject, name_a: str, name_b: str) -> Found:
     """What other programs leave unsaid is seldom equal: then neither a cause nor a level can be told."""
     said = [pair.row(name) for name in ("dataset", "vocabulary")]
-    if a.program and b.program and a.program != b.program and any(row is None or row.status == UNKNOWN for row in said):
-        gaps = {"a": name_a, "b": name_b, "old": a.program, "new": b.program}
+    if a.program != b.program and any(row is None or row.status == UNKNOWN for row in said):
+        old, new = (one.program or Text(N_("a program that its log does not name")) for one in (a, b))
+        gaps = {"a": name_a, "b": name_b, "old": old, "new": new}
         template = N_(
             "{b} ({new}) and {a} ({old}) were written by different programs and do not say which data and vocabulary they had: "
             "what differs is not known, and only the relative fall of the loss is compared"

@@ -30,12 +30,14 @@ class Band:
 def groups(subjects: Sequence[Subject], said: Sequence[Mapping[str, Said]]) -> list[tuple[int, ...]]:
     """Return the runs (positions) by configuration, each group in order; a run that is like no other is a group of its own.
 
-    Two runs are repeats when nothing that both state differs, seeds aside, and both state at least two conditions.
+    Two runs are repeats when one program wrote them, nothing that both state differs, seeds aside, and both state at least two
+    conditions.
     """
     found: list[tuple[dict[str, object], list[int]]] = []
     for number, (one, its) in enumerate(zip(subjects, said, strict=True)):
         mine = dict(_stated(one, its))
-        home = next((group for group in found if _alike(group[0], mine)), None)
+        near = (group for group in found if subjects[group[1][0]].program == one.program)
+        home = next((group for group in near if _alike(group[0], mine)), None)
         if home is None:
             found.append((mine, [number]))
         else:

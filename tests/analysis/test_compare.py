@@ -185,6 +185,7 @@ def test_runs_of_other_programs_with_unknown_data_have_no_one_cause_and_no_commo
     assert not told.fair.absolute
     assert "other_program" in codes(told)
     assert "one_variable" not in codes(told)
+    assert "other_program" in codes(compare([run("a", program="MiniMind", lr=1e-3), run("b", lr=2e-3)]))
     same = compare([run("a", program="MiniMind", lr=1e-3), run("b", program="MiniMind", lr=2e-3)])
     assert same.fair.single
     known = {"dataset": "x", "vocab_size": 100}
@@ -598,6 +599,12 @@ def test_groups_are_runs_that_nothing_tells_apart():
     config = {"batch_size": 8}
     runs = [run("a", lr=5e-4, config=config), run("b", lr=1e-3, config=config), run("c", lr=5e-4, config={**config, "seed": 2})]
     assert groups(runs, [conditions(one) for one in runs]) == [(0, 2), (1,)]
+
+
+def test_runs_of_different_programs_are_no_repeats():
+    config = {"lr": 1e-3, "batch_size": 8}
+    told = compare([run("a", config=config, program="MiniMind"), run("b", config=config), run("c", config=config)])
+    assert told.groups == ((0,), (1, 2))
 
 
 def test_runs_that_state_nothing_are_no_repeats():
