@@ -366,9 +366,10 @@ WORDS = st.sampled_from(
     ["Epoch:[1/2](3/9), ", "loss: ", "step ", "2.5", "nan", "\n", "\r", "{'loss': 1.5, 'epoch': 0.1}", '{"step": 1, "loss": 2}',
      ", ", "|", "=", "\x1b[1m", "iteration 3/ 9 | ", "lm loss: 1.0 |", "  5%|▌ | 5/100 [00:01<00:20,  4.7it/s]", "s:1 trl:2.5 ",
      "é", "\0", "1,2,3\n", "step,loss\n", "Traceback (most recent call last):\n", "2024-02-30 10:00:00 ", "1" * 40,
-     "loss: 1e999, ", "\x85", "\u2028", "step:1/9 train_loss:", "step,metric,value\n", "10,loss,2.5\n10,lr,0.5\n", "{\n", '  "step": 10,\n',
-     '  "loss": 2.5\n}\n', '{"step": 1, "name": "loss", "value": 2}\n', '{"loss": [1, 2, 3]', "}", "loss: 2.5\n", "Step 5:\n", "Timing:\n",
-     "tensor(2.5, device='cuda:0')", "[  10/90]", 'DLLL {"step": [0, 1], "data": {"loss": 2.5}}\n', "| 10/ 90 batches | ms/batch 5 "]
+     "loss: 1e999, ", "\x85", "\u2028", "step:1/9 train_loss:", "step,metric,value\n", "10,loss,2.5\n10,lr,0.5\n", "{\n",
+     '  "step": 10,\n', '  "loss": 2.5\n}\n', '{"step": 1, "name": "loss", "value": 2}\n', '{"loss": [1, 2, 3]', "}",
+     "loss: 2.5\n", "Step 5:\n", "Timing:\n", "tensor(2.5, device='cuda:0')", "[  10/90]", "| 10/ 90 batches | ms/batch 5 ",
+     'DLLL {"step": [0, 1], "data": {"loss": 2.5}}\n']
 )  # fmt: skip
 
 
