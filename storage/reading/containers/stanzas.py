@@ -5,7 +5,8 @@
     lr: 3e-4
 
 A heading holds nothing but a step, and the epoch perhaps (with `=` between, it belongs to another format). A value line
-holds nothing but names and numbers, and none that says a place; headings of parts (`Timing:`) may stand between. `took` are the numbers of the lines that were understood.
+holds nothing but names and numbers, and none that says a place; headings of parts (`Timing:`) may stand between. `took` are
+the numbers of the lines that were understood.
 """
 
 import re
