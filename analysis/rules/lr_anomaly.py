@@ -162,7 +162,7 @@ def _holes(segment: Segment, rows: np.ndarray, lr: np.ndarray, ratio: float) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         step = lr[1:] / lr[:-1]
     back, falls = 0, np.flatnonzero((step > 0) & (step < 1 / ratio)) + 1
-    for at in falls if len(falls) <= MOST_HOLES else ():
+    for at in map(int, falls if len(falls) <= MOST_HOLES else ()):
         rises = np.flatnonzero(step[at:] > ratio)
         if at < back or not len(rises):
             continue
