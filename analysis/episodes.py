@@ -15,12 +15,14 @@ import numpy as np
 from analysis.evidence import unlog
 from analysis.noise import Track, first_level, track, trailing
 from analysis.segment import Segment
+from analysis.step_time import restarts
 
 RECORD_ROWS = 2000
 NORMAL_RECORD = 4.0  # what the second highest of 2,000 normal values does not pass
 MOST = 200  # episodes followed in one launch; more are noise that no rule about single jumps describes
 SUPPORT_ROWS = 5
 RECENT_ROWS = 9
+AROUND, AGAIN = 8, 5.0  # rows on each side, and standard deviations, by which a value done again is told from the first
 SETTLED = 8  # values whose median says whether the loss is back
 AS_LONG_AS = 10  # a jump that takes this many times the patience to come back counts as not recovered
 
@@ -144,6 +146,7 @@ def _triggers(segment: Segment, loss: Track, limits: Limits) -> tuple[np.ndarray
     start = first_level(loss)
     with np.errstate(invalid="ignore", over="ignore"):
         real = (np.exp(loss.x) - np.exp(loss.centre) > limits.floor * start) & ~_explained(segment, loss)
+        real &= ~_done_again(segment, loss)
         # a smooth fall that slows down runs above what was expected, but not above what came just before
         real &= loss.x - trailing(loss.x, RECENT_ROWS, 3) > limits.effect / 2
         strong = (loss.z > limits.two) & (rise > limits.effect) & real
@@ -179,6 +182,29 @@ def _explained(segment: Segment, loss: Track) -> np.ndarray:
     usual = trailing(gap)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (gap > 1.3 * usual) & (loss.x - loss.centre < 1.25 * np.log(gap / usual))
+
+
+def _done_again(segment: Segment, loss: Track) -> np.ndarray:
+    """Say which values stand at steps that were done before a restart, and are within the noise of what they were there."""
+    result = np.zeros(len(loss), dtype=bool)
+    starts = [loss.at(int(row)) for row in restarts(segment)]
+    steps = segment.steps()[loss.rows]
+    for first, at, end in zip([0, *starts], starts, [*starts[1:], len(loss)], strict=False):
+        if not first < at < end:
+            continue
+        same = np.searchsorted(steps[first:at], steps[at:end])
+        covered = same < at - first
+        same, again = same[covered], at + np.flatnonzero(covered)
+        with np.errstate(invalid="ignore"):
+            result[again] = loss.x[again] - _around(loss.x[first:at])[same] < AGAIN * loss.scale[again]
+        result[again] &= steps[again] >= steps[first]
+    return result
+
+
+def _around(x: np.ndarray) -> np.ndarray:
+    """Return the median of the values around each (n,)."""
+    middle = bn.move_median(x, min(2 * AROUND + 1, len(x)), 1)
+    return np.r_[middle[AROUND:], np.full(AROUND, middle[-1])][: len(x)]
 
 
 def _supported(loss: Track, norm: Track, at: int, limits: Limits) -> bool:

@@ -10,8 +10,8 @@ and means only (`analysis/strand.py`), and a finding of its past stays as it was
 So classes and first steps are those of the finished run, with these differences, which `tests/analysis/test_live.py` holds
 it to: first steps may differ by a hundredth of the run (where a creep of the gradients began, by a tenth); a jump counts as
 not recovered after 200 rows, not after a share of all rows so far, so one that comes back very late keeps that class; of a
-rhythm longer than a tenth of the tail that began late, the single pauses are told; counts in a title may be those of the
-moment at which it was found.
+rhythm longer than a tenth of the tail that began late, the single pauses are told; a jump or dip that was told before the
+swing, rise or step was known that it belongs to stays; counts in a title may be those of the moment at which it was found.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -20,6 +20,7 @@ import bottleneck as bn
 import numpy as np
 
 from analysis.attribution import explain
+from analysis.belonging import in_rise, in_swing
 from analysis.evidence import fact, finding_at, place, unlog
 from analysis.findings import Finding, Severity
 from analysis.first_loss import first_loss
@@ -51,6 +52,16 @@ class Dip:
     depth: float
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What counts as a dip: the arguments of `check`."""
+
+    deviations: float = 6.0
+    effect: float = 0.03
+    rows: int = 200
+    share: float = 0.08
+
+
 def check(
     segment: Segment,
     *,
@@ -70,21 +81,27 @@ def check(
     if main is None:
         return
     loss = track(segment, main)
-    for dip in _dips(segment, loss, deviations, least_effect, (after_rows, after_share)):
-        yield _finding(segment, main, loss, dip)
+    for dip in dips(segment, main, Limits(deviations, least_effect, after_rows, after_share)):
+        if not in_swing(segment, main, dip.first, dip.depth) and not in_rise(segment, main, dip.first, dip.known):
+            yield _finding(segment, main, loss, dip)
     yield from _too_good(segment, main, loss, near_zero)
 
 
-def _dips(segment: Segment, loss: Track, deviations: float, effect: float, start: tuple[int, float]) -> Iterator[Dip]:
+def dips(segment: Segment, column: str, limits: Limits = Limits()) -> tuple[Dip, ...]:
+    """Return the dips of a loss in order, worked out once a segment."""
+    return segment.once(("dips", column, limits), lambda: tuple(_dips(segment, track(segment, column), limits)))
+
+
+def _dips(segment: Segment, loss: Track, limits: Limits) -> Iterator[Dip]:
     if len(loss) < OF:
         return
-    low = (loss.z < -deviations) & (loss.x - loss.centre < np.log(1 - effect))
+    low = (loss.z < -limits.deviations) & (loss.x - loss.centre < np.log(1 - limits.effect))
     several = low & (bn.move_sum(low.astype(float), OF, 1) >= RAISED)
-    armed = np.arange(len(loss)) >= start[0]
+    armed = np.arange(len(loss)) >= limits.rows
     if segment.total_steps:
-        armed &= segment.steps()[loss.rows] >= start[1] * segment.total_steps
+        armed &= segment.steps()[loss.rows] >= limits.share * segment.total_steps
     armed &= ~_behind_gap(segment.steps()[loss.rows])
-    sure = np.flatnonzero((several | _together(loss, deviations, effect)) & armed)
+    sure = np.flatnonzero((several | _together(loss, limits.deviations, limits.effect)) & armed)
     free, count = 0, 0
     for at in map(int, sure):
         if at < free or count >= MOST:

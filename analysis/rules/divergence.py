@@ -52,6 +52,17 @@ class Rise:
     noise: float
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What counts as a rise: the arguments of `check`."""
+
+    noise: float = 4.0
+    least: float = 0.02
+    of_first: float = 0.005
+    short: float = 0.55
+    long: float = 0.5
+
+
 def check(
     segment: Segment,
     *,
@@ -70,11 +81,21 @@ def check(
     main = loss_kind(segment).main
     if main is None:
         return
-    loss = track(segment, main)
-    jumps = episodes(segment, main)
-    floor = least_of_first * first_level(loss)
-    for rise in _rises(ladder(segment, loss), jumps, noise_factor, (least_rise, floor), (trend_short, trend_long)):
-        yield _finding(segment, main, loss, rise)
+    limits = Limits(noise_factor, least_rise, least_of_first, trend_short, trend_long)
+    for rise in rises(segment, main, limits):
+        yield _finding(segment, main, track(segment, main), rise)
+
+
+def rises(segment: Segment, column: str, limits: Limits = Limits()) -> tuple[Rise, ...]:
+    """Return the steady rises of a loss, in the order in which they were known; worked out once a segment."""
+    return segment.once(("rises", column, limits), lambda: tuple(_rising(segment, column, limits)))
+
+
+def _rising(segment: Segment, column: str, limits: Limits) -> Iterator[Rise]:
+    loss = track(segment, column)
+    least = limits.least, limits.of_first * first_level(loss)
+    trends = limits.short, limits.long
+    yield from _rises(ladder(segment, loss), episodes(segment, column), limits.noise, least, trends)
 
 
 def check_articles(segment: Segment, *, least_rise: float = 0.1, late: float = 0.5, level_rows: int = 20) -> Iterator[Finding]:

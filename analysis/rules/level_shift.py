@@ -12,37 +12,24 @@ Source: a change point on block means of the run, larger than their own noise, t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-
-import numpy as np
 
 from analysis.attribution import explain
+from analysis.belonging import in_rise, in_swing
 from analysis.episodes import Episode, episodes
 from analysis.evidence import fact, finding_at, place, unlog
 from analysis.findings import Finding, Severity
-from analysis.ladder import Octave, ladder, near_noise
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
+from analysis.rules.dip import dips
 from analysis.segment import Segment
+from analysis.step_time import restarts
+from analysis.steps import Limits, Shift, shifts
 from messages import N_, Text
 
 NEEDS = ("loss|logits_loss",)
 LEVEL = True
 INFORMS = True
 ROWS = 64
-BEFORE, AFTER = 10, 4  # blocks compared
-BLOCK_ROWS = 16  # at least
-GOES_ON = 2.5  # standard deviations of a block by which the course may go on moving away behind a step
-
-
-@dataclass(frozen=True)
-class Shift:
-    """A step: positions in the track where it happened and was known, and the levels before and after in logs."""
-
-    at: int
-    known: int
-    before: float
-    after: float
 
 
 def check(segment: Segment, *, deviations: float = 4.0, least_effect: float = 0.02) -> Iterator[Finding]:
@@ -55,48 +42,29 @@ def check(segment: Segment, *, deviations: float = 4.0, least_effect: float = 0.
         return
     loss = track(segment, main)
     free = 0
-    for octave in ladder(segment, loss):
-        for shift in _shifts(octave, deviations, np.log1p(least_effect)):
-            if shift.at >= free and not _is_jump(episodes(segment, main), shift):
-                free = shift.known
-                yield _finding(segment, main, loss, shift)
+    for shift in shifts(segment, main, Limits(deviations, least_effect)):
+        if shift.at >= free and not _is_other(segment, main, loss, shift):
+            free = shift.known
+            yield _finding(segment, main, loss, shift)
+
+
+def _is_other(segment: Segment, column: str, loss: Track, shift: Shift) -> bool:
+    """Say whether a step is a jump, a part of a rise, a swing or a dip, or steps done again: other rules tell these."""
+    again = restarts(segment)
+    again = again[(again > loss.rows[shift.since]) & (again <= loss.rows[shift.known])]
+    if len(again) or _is_jump(episodes(segment, column), shift) or in_rise(segment, column, shift.at, shift.known):
+        return True
+    if any(dip.first >= shift.since and dip.back is not None and dip.back <= shift.known for dip in dips(segment, column)):
+        return True
+    return in_swing(segment, column, shift.at, abs(shift.after - shift.before))
 
 
 def _is_jump(jumps: tuple[Episode, ...], shift: Shift) -> bool:
     """Say whether a step is a jump that the rules about spikes report."""
-    span = shift.known - shift.at
-    return any(abs(jump.first - shift.at) <= span and jump.known <= shift.known and not jump.lone for jump in jumps)
-
-
-def _shifts(octave: Octave, deviations: float, effect: float) -> Iterator[Shift]:
-    """Blocks whose course, a line through those before, was left by a step within one block."""
-    merge = max(1, BLOCK_ROWS // octave.size)
-    size, count = merge * octave.size, len(octave.means) // merge
-    first = max(-(-octave.judge // merge), BEFORE + AFTER)
-    if count <= first:
-        return
-    means = octave.means[: count * merge].reshape(-1, merge).mean(axis=1)
-    noise = 1.5 * near_noise(means)
-    ends = np.arange(first, count)
-    at = np.arange(BEFORE) - (BEFORE - 1) / 2
-    before = means[ends[:, None] - AFTER - BEFORE + np.arange(BEFORE)]
-    after = means[ends[:, None] - AFTER + 1 + np.arange(AFTER)]
-    slope = before @ at / (at @ at)
-    unsure = 2 * noise[ends] / np.sqrt(at @ at)  # of a slope; a rise counts as one only if it is more than that
-    slope = np.where(slope > 0, np.maximum(slope - unsure, 0.0), slope)
-    level = before.mean(axis=1)
-    bent = np.abs(before - level[:, None] - slope[:, None] * at).max(axis=1)
-    expected = level[:, None] + slope[:, None] * (BEFORE + 1 - (BEFORE - 1) / 2 + np.arange(AFTER))
-    off = after - expected
-    least = np.maximum(deviations * noise[ends], effect)
-    held = (np.abs(off).min(axis=1) > 0.6 * least) & (np.abs(off.mean(axis=1)) > least) & (np.ptp(np.sign(off), axis=1) == 0)
-    held &= np.abs(slope) * (BEFORE + AFTER) < np.abs(off.mean(axis=1))  # a bend of a steep course is no step
-    flat = np.ptp(off, axis=1) < 0.8 * np.abs(off.mean(axis=1))
-    flat &= (off[:, -1] - off[:, 0]) * np.sign(off.mean(axis=1)) < GOES_ON * noise[ends]  # else it is a slope
-    for at_end in np.flatnonzero(held & flat & (bent < 0.6 * np.abs(off.mean(axis=1)))):
-        block = int(ends[at_end])
-        start, known = (block - AFTER) * size, (block + 1) * size - 1
-        yield Shift(start, known, float(expected[at_end].mean()), float(after[at_end].mean()))
+    return any(
+        shift.meets(jump) and jump.known <= shift.known and not jump.lone and not (shift.stays(jump) and jump.lasting is None)
+        for jump in jumps
+    )
 
 
 def _finding(segment: Segment, column: str, loss: Track, shift: Shift) -> Finding:

@@ -54,6 +54,17 @@ class Swing:
     growth: float | None
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What counts as a swing: the arguments of `check`."""
+
+    tower: float = 10.0
+    share: float = 0.2
+    amplitude: float = 0.012
+    growth: float = 3.0
+    noise: float = 0.05
+
+
 def check(
     segment: Segment,
     *,
@@ -72,13 +83,23 @@ def check(
     main = loss_kind(segment).main
     if main is None:
         return
-    loss = track(segment, main)
-    found = [*_periodic(loss, tower, share, least_amplitude), *_wilder(loss, growth, least_noise)]
-    swings: list[Swing] = []
+    limits = Limits(tower, share, least_amplitude, growth, least_noise)
+    for swing in swings(segment, main, limits):
+        yield _finding(segment, main, track(segment, main), swing)
+
+
+def swings(segment: Segment, column: str, limits: Limits = Limits()) -> tuple[Swing, ...]:
+    """Return the stretches in which a loss swings, in the order in which they were known; worked out once a segment."""
+    return segment.once(("swings", column, limits), lambda: tuple(_swinging(track(segment, column), limits)))
+
+
+def _swinging(loss: Track, limits: Limits) -> Iterator[Swing]:
+    found = [*_periodic(loss, limits.tower, limits.share, limits.amplitude), *_wilder(loss, limits.growth, limits.noise)]
+    taken: list[Swing] = []
     for swing in sorted(found, key=lambda item: item.known):
-        if not any(_overlap(swing, other) for other in swings):
-            swings.append(swing)
-            yield _finding(segment, main, loss, swing)
+        if not any(_overlap(swing, other) for other in taken):
+            taken.append(swing)
+            yield swing
 
 
 def check_articles(

@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from analysis.attribution import explain
+from analysis.belonging import in_step, in_swing
 from analysis.clues import stage_changed
 from analysis.episodes import MOST, Episode, Limits, episodes, jumps_by_ratio, reaches
 from analysis.evidence import fact, finding_at, place, unlog
@@ -58,9 +59,15 @@ def check(
         found += _only_in_total(segment, main, found, limits)
     shown = 0
     for column, episode in sorted(found, key=lambda item: item[1].first):
-        if episode.lasting is None and shown < MOST:
+        if episode.lasting is None and shown < MOST and not _is_other(segment, column, episode):
             shown += 1
             yield _finding(segment, column, episode)
+
+
+def _is_other(segment: Segment, column: str, episode: Episode) -> bool:
+    """Say whether a jump belongs to a swing, or is a step of the level: other rules tell these."""
+    height = track(segment, column).x[episode.peak] - episode.level
+    return in_swing(segment, column, episode.first, height) or in_step(segment, column, episode)
 
 
 def check_articles(

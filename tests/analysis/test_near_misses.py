@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from analysis.diagnose import diagnose
 from analysis.segment import Segment
 from analysis.simulate import simulate, with_evaluations, with_events
 from analysis.simulate_hardware import simulate as simulate_machine
@@ -135,3 +136,66 @@ def test_advice_fits_what_is_known_of_a_jump() -> None:
     assert "Check initialisation" in advice(start)
     assert "Note the batch" not in advice(start)
     assert "Pause" not in advice(start)
+
+
+def test_steps_that_are_done_again_are_no_jump_unless_they_are_higher_than_the_first_time() -> None:
+    rng = np.random.default_rng(4)
+    steps = np.r_[np.arange(1, 301), np.arange(201, 801)]
+    loss = 9 * (1 + steps / 20) ** -0.4 * np.exp(0.01 * rng.standard_normal(len(steps)))
+    assert found("spike", at_steps(steps, loss)) == []
+    loss[320:326] *= 1.5
+    (finding,) = alarms("spike", at_steps(steps, loss))
+    assert 216 <= finding.first_step <= 221
+
+
+def at_steps(steps: np.ndarray, loss: np.ndarray) -> Segment:
+    segment = run(loss=loss)
+    return replace(segment, rows=segment.rows.assign(step=steps))
+
+
+def names(segment: Segment) -> set[str]:
+    return {finding.kind for finding in diagnose([segment]).findings}
+
+
+@pytest.mark.parametrize("seed", [1, 4, 6, 7])
+def test_the_start_of_a_rise_is_no_step(seed: int) -> None:
+    assert names(simulate(rows=6000, seed=seed, fault="divergence").segment) >= {"divergence"}
+    assert "level_shift" not in names(simulate(rows=6000, seed=seed, fault="divergence").segment)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 8])
+def test_a_small_step_that_stays_is_no_jump_that_came_back(seed: int) -> None:
+    found = names(simulate(rows=2000, seed=seed, kind="large_batch", fault="level_shift").segment)
+    assert "level_shift" in found
+    assert not found & {"spike", "spike_unrecovered"}
+
+
+@pytest.mark.parametrize("seed", [2, 6, 7])
+def test_a_step_up_in_a_steep_fall_is_one_and_the_end_of_the_fall_is_none(seed: int) -> None:
+    run = simulate(rows=800, seed=seed, kind="linear", fault="level_shift")
+    (finding,) = found("level_shift", run.segment)
+    assert abs((finding.first_step or 0) - run.labels[0].first_row) <= 40
+    assert found("level_shift", simulate(rows=800, seed=seed, kind="linear").segment) == []
+
+
+def test_jumps_and_dips_of_a_swing_are_the_swing_and_a_higher_jump_is_not() -> None:
+    rows = np.arange(2500)
+    loss = 2.5 * np.exp(0.01 * np.random.default_rng(2).standard_normal(2500))
+    loss[800:] *= np.exp(0.1 * np.sin(2 * np.pi * rows[800:] / 40))
+    swings = run(loss=loss)
+    assert names(swings) & {"oscillation", "spike", "dip", "spike_cluster"} == {"oscillation"}
+    higher = loss.copy()
+    higher[1500:1504] *= 3
+    assert "spike" in names(run(loss=higher))
+
+
+def test_steps_that_are_done_again_are_no_step_of_the_level() -> None:
+    steps = np.r_[np.arange(1, 1001), np.arange(601, 3001)]
+    loss = 9 * (1 + steps / 200) ** -0.6 * np.exp(0.08 * np.random.default_rng(4).standard_normal(len(steps)))
+    assert found("level_shift", at_steps(steps, loss)) == []
+
+
+@pytest.mark.parametrize(("rows", "seed"), [(800, 0), (800, 5), (2000, 4), (2000, 12)])
+def test_the_end_of_a_dip_is_no_step(rows: int, seed: int) -> None:
+    found = names(simulate(rows=rows, seed=seed, fault="dip", hard=True).segment)
+    assert found & {"dip", "level_shift"} == {"dip"}
