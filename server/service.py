@@ -118,8 +118,9 @@ class Service:
         if not grown:
             return
         self.arrivals.note(grown)
-        for run in grown if self.monitor is not None else ():
-            self.monitor.changed(run)
+        if self.monitor is not None:
+            for run in grown:
+                self.monitor.changed(run)
 
     def read_path(self, path: Path, *, name: str | None = None) -> list[Read]:
         """Read a file, or every log of a folder, to its end; say of each log what became of it. Raises FileNotFoundError."""

@@ -32,7 +32,7 @@ STATUS_SECONDS = 1.0  # between two times that people are told
 SETTLE_SECONDS = 0.2  # of a poll are given to logs that have come to rest
 SCAN_SHARE = 0.2  # of its time the watcher may look into folders: a folder of 100,000 files is polled less often
 GLANCE_SECONDS = 0.25  # between two looks at those files alone that grow
-GLANCE_SHARE = 0.25  # of its time the watcher may read what it saw at a glance: else a log of many lines is read line by line
+GLANCE_SHARE = 0.25  # of a core may go into what is seen at a glance: else a log of many lines is read line by line
 GROWS_SECONDS = 60.0  # since its last change that a file counts as one that grows
 
 
@@ -114,11 +114,11 @@ class Watcher:
         """Glance now and then until a time (monotonic seconds), until there is more to read or somebody wakes the thread."""
         pause, more = GLANCE_SECONDS, False
         while not more and not self._wake.wait(min(pause, max(0.0, end - time.monotonic()))):
-            began = time.monotonic()
-            if began >= end:
+            if time.monotonic() >= end:
                 return
+            used = time.thread_time()
             more = self.glance()
-            pause = max(GLANCE_SECONDS, (time.monotonic() - began) * (1 / GLANCE_SHARE - 1))
+            pause = max(GLANCE_SECONDS, (time.thread_time() - used) * (1 / GLANCE_SHARE - 1))
 
     # One poll
 
