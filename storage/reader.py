@@ -35,7 +35,7 @@ from storage.reading.containers import (
     TfEvents,
     TrainerState,
 )
-from storage.reading.containers.lines import Problem
+from storage.reading.containers.lines import Problem, Problems
 from storage.reading.containers.long import Long, of_one_run
 from storage.reading.decode import Block, Decoder
 from storage.reading.events import EventScanner
@@ -195,8 +195,9 @@ class LogReader:
 
     def _whole_cells(self, block: Block) -> Block:
         """Return the block of a table without the number in which its last line breaks off."""
-        *before, last = block.data[:-1].rsplit(b"\n", 2)[-2:]
-        example = before[0] if before else self._cells
+        begin = block.data.rfind(b"\n", 0, -1) + 1
+        last = block.data[begin:-1]
+        example = block.data[block.data.rfind(b"\n", 0, begin - 1) + 1 : begin - 1] if begin else self._cells
         self._cells = last
         if not self._unended or (rest := ends.without_last(last, example)) is None:
             return block
@@ -244,9 +245,9 @@ class LogReader:
     ) -> list[pa.Table]:
         """Return a container's table as parts; without a block its line numbers are those of the log already."""
         stray = name == "jsonl" and self._mode != "jsonl"
-        if box.problems and not stray:
+        if not stray:
             self._problems(box.problems, block)
-        box.problems = type(box.problems)()
+        box.problems = Problems(self._tally.room) if isinstance(box.problems, Problems) else []
         if table is None or not table.num_rows:
             return []
         table = of_one_run(table) if name == Delimited.name else table

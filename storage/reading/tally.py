@@ -11,6 +11,7 @@ from messages import N_, Text
 from storage.reading import formats
 from storage.reading.containers.lines import SHOWN
 from storage.reading.decode import Decoder
+from storage.reading.rows import is_kind
 from storage.reading.segments import Placer
 from storage.reading.text import MAX_COLUMNS, TextReader
 from storage.types import Drift, ParseReport, Unparsed
@@ -31,8 +32,14 @@ class Tally:
 
     def rows(self, table: pa.Table) -> None:
         """Count these rows; several of one line (a progress bar) are one line."""
-        for entry in pc.value_counts(table["kind"]).to_pylist():
-            self.kinds[entry["values"]] = self.kinds.get(entry["values"], 0) + entry["counts"]
+        train = is_kind(table, "train")
+        counts = {"train": int(np.count_nonzero(train))}
+        if counts["train"] < len(train):
+            others = pc.value_counts(table["kind"].filter(pa.array(~train))).to_pylist()
+            counts |= {entry["values"]: entry["counts"] for entry in others}
+        for kind, count in counts.items():
+            if count:
+                self.kinds[kind] = self.kinds.get(kind, 0) + count
         lines = table["line"].to_numpy()
         self._rows_lines += int(np.count_nonzero(np.diff(lines, prepend=self._last_row_line)))
         self._last_row_line = int(lines[-1])
@@ -48,6 +55,11 @@ class Tally:
         self._last_unparsed_line = int(numbers[-1])
         if len(self._kept) < KEPT:
             self._kept += sorted(lines, key=lambda one: one.line)[: KEPT - len(self._kept)]
+
+    @property
+    def room(self) -> int:
+        """How many lines are kept yet."""
+        return KEPT - len(self._kept)
 
     def report(
         self,

@@ -108,6 +108,10 @@ class Delimited:
         if layout is None or not len(filled):
             self.problems.of(lines, filled, first_line, Text(N_("no header and no columns of numbers")))
             return None
+        if self._numeric and _uniform(lines, filled, layout):
+            table = _read(lines.block, layout, self._numeric)
+            if table is not None and table.num_rows == len(filled):
+                return self._columns(table, lines, filled, first_line)
         counts, closed = count_cells(lines, filled, layout.delimiter)
         short = lines.ends[filled] - lines.starts[filled] <= MAX_LINE_BYTES
         alike = counts == len(layout.names)
@@ -186,6 +190,14 @@ def _casts(texts: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _uniform(lines: Lines, wanted: np.ndarray, layout: Layout) -> bool:
+    """Return whether all lines are wanted and their delimiters fit in sum; whether each line fits is then Arrow's to say."""
+    if len(wanted) != len(lines) or layout.delimiter == " " or b'"' in lines.block:
+        return False
+    total = np.count_nonzero(lines.bytes == ord(layout.delimiter))
+    return total == len(lines) * (len(layout.names) - 1) and int((lines.ends - lines.starts).max()) <= MAX_LINE_BYTES
 
 
 def _read(data: bytes, layout: Layout, numeric: set[str]) -> pa.Table | None:

@@ -127,7 +127,7 @@ def count_cells(lines: Lines, wanted: np.ndarray, delimiter: str) -> tuple[np.nd
         counts = np.array([len(lines.raw(index).split()) for index in wanted], np.int64)
         return counts, np.ones(len(wanted), bool)
     if b'"' not in lines.block:
-        return lines.counts(ord(delimiter))[wanted].astype(np.int64) + 1, np.ones(len(wanted), bool)
+        return lines.counts(ord(delimiter))[wanted] + 1, np.ones(len(wanted), bool)
     starts, ends = lines.starts[wanted], lines.ends[wanted]
     places, quotes = lines.places(ord(delimiter)), lines.places(ord('"'))
     owner = np.searchsorted(lines.ends, places, side="right")

@@ -22,21 +22,23 @@ class Problem(NamedTuple):
 
 
 class Problems(list[Problem]):
-    """Problems with their text; of a kind that a block is full of, `more` has the numbers of the lines beyond SHOWN."""
+    """Problems with their text; of a kind that a block is full of, `more` has the numbers of the lines beyond `shown`."""
 
-    def __init__(self) -> None:
+    def __init__(self, shown: int = SHOWN) -> None:
         super().__init__()
         self.more: list[np.ndarray] = []
+        self._shown = shown
 
-    def add(self, numbers: np.ndarray, texts: list[str], reason: Text) -> None:
-        """Add the lines with these numbers; `texts` are those of the first SHOWN."""
-        self.extend(Problem(number, text, reason) for number, text in zip(numbers[:SHOWN].tolist(), texts, strict=True))
-        if len(numbers) > SHOWN:
-            self.more.append(numbers[SHOWN:])
+    def add(self, lines: "Lines", wanted: np.ndarray, numbers: np.ndarray, reason: Text) -> None:
+        """Add the lines with these indices; `numbers` are theirs in the log."""
+        texts = [lines.text(index) for index in wanted[: self._shown]]
+        self.extend(Problem(*each, reason) for each in zip(numbers[: self._shown].tolist(), texts, strict=True))
+        if len(numbers) > self._shown:
+            self.more.append(numbers[self._shown :])
 
     def of(self, lines: "Lines", wanted: np.ndarray, first_line: int, reason: Text) -> None:
-        """Add the lines with these indices."""
-        self.add(first_line + lines.number[wanted], [lines.text(index) for index in wanted[:SHOWN]], reason)
+        """Add the lines with these indices, where the numbers of lines follow each other."""
+        self.add(lines, wanted, first_line + lines.number[wanted], reason)
 
 
 class Lines:
@@ -68,7 +70,8 @@ class Lines:
         """Move starts and ends inwards over blanks; the passes end with the longest run of blanks that is at most 64."""
         data, starts, ends = self.bytes, self.starts.copy(), self.ends.copy()
         for edge, shift, at in ((starts, 1, 0), (ends, -1, -1)):
-            todo = np.flatnonzero(starts < ends)
+            byte = data[edge + at]  # of an empty line a line feed, or one before it
+            todo = np.flatnonzero(((byte == SPACE) | (byte == CARRIAGE_RETURN) | (byte == tab)) & (starts < ends))
             for _ in range(64):
                 byte = data[edge[todo] + at]
                 todo = todo[(byte == SPACE) | (byte == CARRIAGE_RETURN) | (byte == tab)]
@@ -94,13 +97,15 @@ class Lines:
         return self._places[byte]
 
     def counts(self, byte: int) -> np.ndarray:
-        """Return how often a byte stands in each line; counted once."""
+        """Return how often a byte stands in each line (that a line feed ends); counted once."""
         if byte not in self._counts:
-            begins = np.concatenate((np.zeros(1, np.int64), self.breaks[:-1] + 1))
-            longest = int((self.breaks - begins).max(initial=0))
-            counter = np.int16 if longest < 1 << 15 else np.int32  # the narrower, the quicker
-            found = (self.bytes == byte).view(np.int8)
-            self._counts[byte] = np.add.reduceat(found, begins, dtype=counter) if len(self.breaks) else self.breaks
+            places = np.flatnonzero((self.bytes == byte) | (self.bytes == NEWLINE))
+            width = len(places) // max(1, len(self.breaks))
+            if len(places) == width * len(self.breaks) and (places[width - 1 :: width] == self.breaks).all():
+                self._counts[byte] = np.full(len(self.breaks), width - 1)
+            else:
+                ends = np.flatnonzero(self.bytes[places] == NEWLINE)
+                self._counts[byte] = np.diff(ends, prepend=-1) - 1
         return self._counts[byte]
 
     def last(self) -> np.ndarray:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from messages import N_, Text
 from storage.reading.containers.flatten import MAX_COLUMNS, Structure, build, count_keys, join, spread, widen
-from storage.reading.containers.lines import SHOWN, Lines, Problem, Problems, arrow_texts
+from storage.reading.containers.lines import Lines, Problem, Problems, arrow_texts
 from storage.reading.containers.values import fraction_names, looks_numeric, to_numbers
 
 MAX_DEPTH = 16
@@ -77,8 +77,7 @@ class ObjectRows:
         deep = _depths(lines) > MAX_DEPTH
         for mask, reason in ((long, N_("line too long for a record")), (deep & ~long, N_("nested too deeply"))):
             places = np.flatnonzero(mask)
-            texts = [lines.text(place) for place in places[:SHOWN]]
-            self.problems.add(numbers[places], texts, Text(reason))
+            self.problems.add(lines, places, numbers[places], Text(reason))
         return np.flatnonzero(~(long | deep))
 
     def _uniform(self, lines: Lines, numbers: np.ndarray, keys: np.ndarray) -> list[pa.Table]:
@@ -195,8 +194,8 @@ class ObjectRows:
         if read.unit:
             self.units[name] = read.unit
         bad = pc.filter(line, read.bad).to_numpy()
-        texts = [lines.text(place) for place in np.searchsorted(numbers, bad[:SHOWN])]
-        self.problems.add(bad, texts, Text(N_("{value} is not a number"), {"value": name}))
+        differs = Text(N_("{value} is not a number"), {"value": name})
+        self.problems.add(lines, np.searchsorted(numbers, bad), bad, differs)
         return (
             {name: read.values}
             if read.total is None
