@@ -114,7 +114,7 @@ def _preview(watched: Watched) -> None:
     seen = folders.preview(watched)
     for problem in seen.problems:
         html.warn(say(problem))
-    if seen.logs or seen.others:
+    if seen.logs or seen.others or not seen.problems:
         html.quiet(folders.told(seen))
     if seen.files:
         st.dataframe(

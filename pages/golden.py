@@ -83,6 +83,7 @@ def _compared(run: Run, own: list[Case], failures: list[Case]) -> None:
     with left:
         html.section(_("Over its progress"))
         html.quiet(_("The green shade is where nineteen of twenty golden runs of this kind went."))
+        html.write(golden_parts.legend(beside, found))
         good = own if beside.own else list(golden.shipped()[0])
         spec = golden_parts.overlay(beside, found, good)
         st.vega_lite_chart(spec=spec, key=f"overlay-{run.id}", alt=golden_parts.alt_text(found, run.name), width="stretch")

@@ -66,6 +66,8 @@ def preview(watched: Watched) -> Preview:
 
 def told(seen: Preview) -> str:
     """Return what a preview found, in one sentence."""
+    if seen.whole and not (seen.logs or seen.others):
+        return _("The folder holds no file yet: what is written there later is looked at then.")
     files = ngettext("{n} file", "{n} files", seen.logs)
     runs = ngettext("{n} run", "{n} runs", seen.runs)
     others = ngettext("{n} other file is left alone.", "{n} other files are left alone.", seen.others)

@@ -104,15 +104,31 @@ def _near(near: Near) -> str:
 
 def overlay(beside: Beside, comparison: Comparison, golden: list[Case]) -> Spec:
     """Return the chart of a run over its progress: between what golden runs did, beside the nearest one and a failure."""
+    lines = _lines(beside, comparison)
+    profile = beside.case.profile if beside.case else ""
+    spec = _chart(
+        _("share of the run, %"), _("loss, from its start (1) to its lowest (0)"), tuple(name for name, _case in lines)
+    )
+    same = [case for case in golden if case.profile == profile]
+    return {**spec, "datasets": {BAND: _band(same), LINES: pd.concat([_line(name, case) for name, case in lines])}}
+
+
+def legend(beside: Beside, comparison: Comparison) -> str:
+    """Return which line of the overlay is which; it wraps where a legend in the chart would be cut."""
+    strokes = (f"rv-{tone}{' rv-dashed' if at else ''}" for at, tone in enumerate(TONES))
+    items = [
+        tag("span", tag("span", "", f"rv-stroke {stroke}", aria_hidden="true") + escape(name))
+        for stroke, (name, _case) in zip(strokes, _lines(beside, comparison), strict=False)
+    ]
+    return tag("div", "".join(items), "rv-legend")
+
+
+def _lines(beside: Beside, comparison: Comparison) -> list[tuple[str, Case]]:
     assert beside.case is not None
     lines = [(_("this run"), beside.case)]
     lines += [(_("nearest golden: {name}").format(name=title(near.case)), near.case) for near in comparison.near[:1]]
     lines += [(_("nearest failure: {name}").format(name=title(near.case)), near.case) for near in comparison.failures[:1]]
-    spec = _chart(
-        _("share of the run, %"), _("loss, from its start (1) to its lowest (0)"), tuple(name for name, _case in lines)
-    )
-    same = [case for case in golden if case.profile == beside.case.profile]
-    return {**spec, "datasets": {BAND: _band(same), LINES: pd.concat([_line(name, case) for name, case in lines])}}
+    return lines
 
 
 def _relative(case: Case) -> np.ndarray:
@@ -144,15 +160,14 @@ def _chart(x: str, y: str, names: tuple[str, ...]) -> Spec:
     colours = alt.Scale(domain=list(names), range=list(TONES[: len(names)]))
     dashes = alt.Scale(domain=list(names), range=[[1, 0], [6, 3], [2, 2]][: len(names)])
     said = [alt.Tooltip("name:N", title=_("Run")), alt.Tooltip("value:Q", title=_("loss"), format=",.4~g")]
-    legend = alt.Legend(orient="bottom", direction="vertical", title=None, labelLimit=420)
     lines = (
         alt.Chart(alt.NamedData(name=LINES))
         .mark_line(strokeWidth=1.8)
         .encode(
             x=across,
             y=alt.Y("y:Q"),
-            color=alt.Color("name:N", scale=colours, legend=legend),
-            strokeDash=alt.StrokeDash("name:N", scale=dashes, legend=legend),
+            color=alt.Color("name:N", scale=colours, legend=None),
+            strokeDash=alt.StrokeDash("name:N", scale=dashes, legend=None),
             tooltip=said,
         )
     )

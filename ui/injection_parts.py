@@ -63,7 +63,7 @@ def table(outcomes: list[Outcome], chosen: str) -> str:
     heads = (_("Fault"), _("What is changed"), _("Result"), _("After"), _("What is said"))
     head = tag("tr", "".join(tag("th", escape(word), scope="col") for word in heads))
     rows = "".join(_row(outcome, outcome.name == chosen) for outcome in outcomes)
-    return html.grid(head + rows, "rv-kinds")
+    return html.grid(head + rows, "rv-kinds rv-faults")
 
 
 def _row(outcome: Outcome, chosen: bool) -> str:

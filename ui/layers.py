@@ -6,6 +6,7 @@ the value of a colour or in the range of its scale, and nowhere else.
 
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import east_asian_width
 
 import altair as alt
 
@@ -14,6 +15,7 @@ TONES = ["red", "orange", "gray"]
 MARKS, PHASES = "marks", "phases"  # the datasets drawn through all panels: what happened, and the phases of the run
 AXIS_PX = 54  # the same gutter left of every panel, so that all plots start at the same x
 READOUT_PX = 150  # room for one series' name and value in the line above a panel
+HEADING_CHARS = 36  # of a title and the name of a series, side by side with a value above the panel of a phone
 PHASE_PX = 17
 HEADING_Y = -7
 # Learning rates as 5e-4, bytes as 34G, everything else with up to six significant digits.
@@ -225,11 +227,14 @@ class Layers:
 
     def _readout(self, series: Series, position: int, colour: str) -> alt.Chart:
         """Name and value at the cursor, or the last value, right above the panel: legend and reading in one."""
+        # Alone in a panel its title tells it too: on a phone there is no room for both of them if they are long.
+        room = len(self._panel.series) > 1 or _wide(self._panel.title) + _wide(series.label) <= HEADING_CHARS
+        name = f"{quoted(series.label + '  ')} + " if room else ""
         return (
             _of(series.data)
             .transform_filter(CURSOR_OR_LAST)
             .transform_calculate(value=VALUE)
-            .transform_calculate(readout=f"{quoted(series.label + '  ')} + ({SHOWN})")
+            .transform_calculate(readout=f"{name}({SHOWN})")
             .mark_text(align="right", dx=-position * READOUT_PX, fontSize=11.5, fontWeight=600)
             .encode(x=alt.XValue("width"), y=alt.YValue(HEADING_Y), text="readout:N", color=alt.ColorValue(colour))
         )
@@ -269,6 +274,11 @@ def phase_band(axis: Axis) -> alt.LayerChart:
 def tone() -> alt.Color:
     """Return the colour of a marker by its tone."""
     return alt.Color("tone:N", scale=alt.Scale(domain=TONES, range=TONES), legend=None)
+
+
+def _wide(text: str) -> int:
+    """Return the width of a text in Latin letters."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def quoted(text: str) -> str:

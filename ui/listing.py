@@ -73,7 +73,7 @@ def left(line: Line, words: Callable[[float], str] = duration) -> str | None:
     """Return the time left in `words`, or how the run ended; None where neither is known."""
     seconds = line.glance.left
     if line.glance.over:
-        return outcome.over(line.run, as_told=seconds is not None)
+        return outcome.over(line.run, as_told=seconds is not None, brief=True)
     return None if seconds is None else words(_coarse(seconds[1]))
 
 

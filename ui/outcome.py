@@ -17,11 +17,12 @@ def whole(run: Run) -> bool:
     return run.last_step + max(apart, 1) >= run.total_steps
 
 
-def over(run: Run, *, as_told: bool) -> str:
-    """Return the word for a run that is over; as_told: its log says that it is done."""
+def over(run: Run, *, as_told: bool, brief: bool = False) -> str:
+    """Return the word for a run that is over; as_told: its log says that it is done; brief: its progress stands beside."""
     if not as_told:
         return _("Ended")
     done = share(run)
     if done is None or whole(run):
         return _("Done")
-    return _("Stopped at {share} of its plan").format(share=percent(done, digits=1 if done < 0.1 else 0))
+    words = _("Stopped at {share}") if brief else _("Stopped at {share} of its plan")
+    return words.format(share=percent(done, digits=1 if done < 0.1 else 0))

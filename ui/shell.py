@@ -1,6 +1,7 @@
 """What stands around every page: page settings, style, menu, language, and a calm sentence when something fails."""
 
 import logging
+from urllib.parse import urlsplit
 
 import streamlit as st
 
@@ -14,6 +15,7 @@ from ui.text import _
 LOG = logging.getLogger("runvitals.ui")
 LOGO = html.STYLE.with_name("logo.svg")
 ICON = html.STYLE.with_name("icon.svg")
+NO_PAGE = "no_page"  # the path that somebody asked for and that is no page
 
 
 def run() -> None:
@@ -33,6 +35,8 @@ def run() -> None:
         st.error(html.escape_markdown(error), icon=":material/lock:")
         return
     links.unknown()
+    if page.url_path and (asked := st.session_state.pop(NO_PAGE, None)):
+        html.warn(_("There is no page “{name}”: choose one in the menu.").format(name=asked[:80]))
     page.run()
     with place:  # after the page, which may have set what the link says
         links.popover(page.url_path)
@@ -48,7 +52,10 @@ def _menu() -> dict[str, list]:
 
 
 def _start() -> None:
-    """Lead to the page that fits: nothing there yet, one run, or many."""
+    """Lead to the page that fits: nothing there yet, one run, or many; an address without a page is told there."""
+    asked = urlsplit(st.context.url or "").path.removeprefix(urlsplit(address()).path).strip("/")
+    if asked not in ("", "start"):
+        st.session_state[NO_PAGE] = asked
     count = len(service.get().store.runs())
     name = "upload" if count == 0 else "health" if count == 1 else "overview"
     st.switch_page(f"pages/{name}.py")

@@ -39,6 +39,13 @@ def test_without_a_folder_the_page_teaches_and_has_the_form(shop, app):
     assert test.button[-1].disabled
 
 
+def test_the_preview_of_an_empty_folder_says_that_it_is_empty(shop, app, tmp_path):
+    (tmp_path / "empty").mkdir()
+    test = app("folders")
+    test.text_input(key="form_folder").set_value(str(tmp_path / "empty")).run()
+    assert "The folder holds no file yet" in words(test)
+
+
 def test_the_preview_says_what_would_come_before_anything_is_read(shop, app, logs):
     test = app("folders")
     test.text_input(key="form_folder").set_value(str(logs)).run()

@@ -8,6 +8,7 @@ from tests.pages.helpers import canonical, take, words
 from ui import listing, outcome
 
 WORDS = {"en": "Stopped at 10% of its plan", "zh_CN": "在计划的 10% 处停止"}
+BRIEF = {"Stopped at 10%", "在 10% 处停止"}
 
 
 def run_of(first: int, last: int, total: int | None, rows: int) -> Run:
@@ -25,7 +26,7 @@ def test_the_same_word_on_every_page(shop, app, lang):
         test = app(page, run=run, lang=lang)
         assert not test.exception
         assert WORDS[lang] in words(test).replace("\u00a0", " "), page
-    assert listing.left(line) in WORDS.values()
+    assert listing.left(line).replace("\u00a0", " ") in BRIEF
 
 
 @pytest.mark.parametrize(

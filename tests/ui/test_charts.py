@@ -148,3 +148,23 @@ def test_the_aux_panel_of_a_dense_model_is_left_out():
     zero = buckets(aux_loss=0.0).assign(nonfinite=0, mean=0.0, min=0.0, max=0.0)
     assert "aux" not in panels.worth_drawing({"loss": ("loss",), "aux": ("aux_loss",)}, zero)
     assert "aux" in panels.worth_drawing({"loss": ("loss",), "aux": ("aux_loss",)}, buckets(aux_loss=0.1))
+
+
+@pytest.mark.parametrize(
+    ("title", "names", "told"),
+    [
+        ("Learning rate", ("lr",), ["lr  "]),
+        ("Time of the epoch, as printed (min)", ("epoch_time_minutes",), [""]),
+        ("打印的轮次用时（分钟）", ("epoch_time_minutes",), [""]),
+        (
+            "Loss",
+            ("logits_loss", "a_name_of_a_loss_that_is_much_too_long"),
+            ["logits_loss  ", "a_name_of_a_loss_that_is_much_too_long  "],
+        ),
+    ],
+)
+def test_a_title_and_a_name_share_the_line_above_a_panel_where_both_have_room(title, names, told):
+    panel = charts.Panel(title, tuple(charts.Series(name, name) for name in names))
+    layers = charts.stack((panel,), charts.Words())["vconcat"][0]["layer"]
+    readouts = [each["calculate"] for layer in layers for each in layer.get("transform", ()) if each.get("as") == "readout"]
+    assert [text.split("'")[1] if text.startswith("'") else "" for text in readouts] == told

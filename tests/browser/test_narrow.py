@@ -1,0 +1,62 @@
+"""What a narrow window or a wrong address does to a page: nothing is cut, squeezed or taken for another page."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.pages.helpers import canonical
+from tests.serving import ROOT, serving
+
+pytestmark = pytest.mark.browser
+PHONE = {"width": 390, "height": 844}
+CUT = "() => [...document.querySelectorAll('.rv-faults, .rv-legend')].map(e => e.scrollWidth - e.parentElement.clientWidth)"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    place = tmp_path_factory.mktemp("narrow")
+    (place / "calm.log").write_text(canonical(600))
+    (place / "other.log").write_text(canonical(640))
+    command = [sys.executable, "cli.py", "ingest", str(place / "calm.log"), str(place / "other.log"), "--json"]
+    command += ["--data-dir", str(place / "data")]
+    run = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)[0]["run"]
+    with serving(place / "data", place / "server.log") as running:
+        yield running, run
+
+
+@pytest.mark.parametrize(("page", "part"), [("injection", ".rv-faults"), ("golden", ".rv-legend")])
+def test_tables_and_legends_are_not_cut_on_a_phone(visit, served, page, part):
+    running, run = served
+    window = visit(running, **PHONE).open(f"/{page}?run={run}")
+    window.page.wait_for_selector(part)
+    assert max(window.page.evaluate(CUT)) <= 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_links_in_tables_have_our_colour(visit, served, scheme):
+    running, run = served
+    window = visit(running, scheme=scheme).open(f"/golden?run={run}")
+    link = window.page.locator(".rv-table a").first
+    link.wait_for()
+    assert link.evaluate("e => getComputedStyle(e).color") == {"light": "rgb(0, 114, 178)", "dark": "rgb(86, 180, 233)"}[scheme]
+
+
+def test_an_unknown_run_is_told_below_the_bar(visit, served):
+    running, _run = served
+    window = visit(running).open("/health?run=nobody")
+    said = window.page.locator(".rv-empty")
+    said.wait_for()
+    title, message = window.page.locator("h1.rv-title").bounding_box(), said.bounding_box()
+    assert message["y"] >= title["y"] + title["height"]
+    assert abs(message["x"] - title["x"]) < 2
+
+
+def test_an_address_without_a_page_says_so_once(visit, served):
+    running, run = served
+    window = visit(running).open(f"/nosuch?run={run}")
+    told = window.page.get_by_text("There is no page “nosuch”")
+    told.wait_for()
+    window.open("/overview")
+    assert told.count() == 0
