@@ -29,6 +29,7 @@ class Group:
         self._changes: Changes | None = None
         self._writers: dict[str, RunWriter] = {}
         self._emptied: dict[str, Path] = {}
+        self._versions: dict[str, int] = {}
         self.opened = 0
 
     def __enter__(self) -> "Group":
@@ -56,7 +57,11 @@ class Group:
         if self._cursor is None or self._changes is None:
             self._cursor = self._transaction.enter_context(self._warehouse.transaction())
             self._changes = Changes(self._cursor)
-        run = self._warehouse.state(self._cursor, run_id) if run_id else make_run(self._cursor, name, source)
+            self._versions = self._warehouse.versions(self._cursor)
+        if run_id is None:
+            run = make_run(self._cursor, name, source)
+        else:
+            run = self._warehouse.state(self._cursor, run_id, self._versions.get(run_id))
         if replace:
             self._emptied[run.id] = self._warehouse.archive(run.id, run.archive)
             run = empty_run(self._cursor, run)

@@ -1,7 +1,7 @@
 """ParseReport to JSON and back, tolerant of reports that an older or newer version wrote."""
 
 import json
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 from messages import Text
@@ -29,9 +29,15 @@ NOT_READ = ParseReport(
 
 def dump_report(report: ParseReport) -> str:
     """Return the report as JSON text; values JSON does not know become their text."""
-    data = asdict(replace(report, unparsed=(), notes=()))
-    data["unparsed"] = [vars(item) | {"reason": item.reason.to_dict()} for item in report.unparsed]
-    return dump_json(data | {"notes": [note.to_dict() for note in report.notes]})
+    # Not by `asdict`, which copies everything, too: this is done for every line of a log that grows slowly.
+    parts = {
+        "unparsed": [vars(item) | {"reason": item.reason.to_dict()} for item in report.unparsed],
+        "columns": list(map(vars, report.columns)),
+        "drifts": list(map(vars, report.drifts)),
+        "notes": [note.to_dict() for note in report.notes],
+        "config": dict(report.config),
+    }
+    return dump_json(vars(report) | parts)
 
 
 def load_report(text: str | None) -> ParseReport:
