@@ -52,13 +52,12 @@ class ObjectRows:
     def read(self, lines: Lines, numbers: np.ndarray) -> pa.Table | None:
         """Return a table of these lines, each one object; `numbers` are their line numbers. Bad lines become problems."""
         good = self._sound(lines, numbers)
-        keys = _key_ends(lines)
-        parts = self._uniform(lines, numbers, keys) if len(good) == len(lines) else []
+        whole = len(good) == len(lines)
+        parts = self._uniform(lines, numbers, int(np.count_nonzero(lines.bytes == ord(":")))) if whole else []
         if not parts:
-            places = np.flatnonzero(keys)
-            counts = (np.searchsorted(places, lines.ends) - np.searchsorted(places, lines.starts))[good] << KEY_BITS
-            for kind in np.unique(counts).tolist():
-                parts += self._alike(lines, good[counts == kind], numbers, kind)
+            keys = _key_ends(lines)
+            parts = self._uniform(lines, numbers, int(np.count_nonzero(keys))) if parts is None else []
+            parts = parts or self._by_kind(lines, good, numbers, keys)
         if not parts:
             return None
         table = joined(self._widest(parts))
@@ -80,14 +79,25 @@ class ObjectRows:
             self.problems.add(lines, places, numbers[places], Text(reason))
         return np.flatnonzero(~(long | deep))
 
-    def _uniform(self, lines: Lines, numbers: np.ndarray, keys: np.ndarray) -> list[pa.Table]:
-        """Return one table where all lines have the same known keys: each has all of them and there are no more in sum."""
-        total = np.count_nonzero(keys)
+    def _uniform(self, lines: Lines, numbers: np.ndarray, total: int) -> list[pa.Table] | None:
+        """Return one table where all lines have the same known keys: each has all of them and there are no more in sum.
+
+        `total` = keys (or colons, which are at least as many) in sum. None where no known structure has so many.
+        """
         for kind, structure in self._structures.items():
             if total == count_keys(structure) * len(lines):
                 table = self._fast(lines, np.arange(len(lines)), numbers, kind)
                 return [] if table is None else [table]
-        return []
+        return None
+
+    def _by_kind(self, lines: Lines, good: np.ndarray, numbers: np.ndarray, keys: np.ndarray) -> list[pa.Table]:
+        """Return the tables of the good lines, the lines of each number of keys on their own."""
+        places = np.flatnonzero(keys)
+        counts = (np.searchsorted(places, lines.ends) - np.searchsorted(places, lines.starts))[good] << KEY_BITS
+        parts: list[pa.Table] = []
+        for kind in np.unique(counts).tolist():
+            parts += self._alike(lines, good[counts == kind], numbers, kind)
+        return parts
 
     def _alike(self, lines: Lines, wanted: np.ndarray, numbers: np.ndarray, kind: int) -> Iterator[pa.Table]:
         """Yield tables of lines of one kind: by the structure of that kind, and where it fails by ever smaller parts."""
