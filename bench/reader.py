@@ -1,8 +1,9 @@
 """Throughput of the reader against a per-line `re`, in the same run: python bench/reader.py [--mb 100] [--rounds 3].
+`--stream 5` reads 5 GB of canonical lines instead, 20 MB again and again, and tells the memory that it needs.
 
 Logs are made here, a tenth of their lines is noise (of JSON lines and tables: with and without). `specific` = a regular
 expression that knows every field, a dict a line, a DataFrame at the end; `generic` = findall of any `name: number`, the
-same way. The reader gets 4 MiB chunks and its batches are dropped as a store would take them. Rounds go A B C, A B C …; the
+same way. The reader gets 16 MiB chunks and its batches are dropped as a store would take them. Rounds go A B C, A B C …; the
 medians are printed. The reader uses every core, the others one; on a busy machine the second line (by the processor's
 time) tells more.
 """
@@ -139,13 +140,35 @@ def pandas_csv(data: bytes) -> int:
     return len(frame)
 
 
+def stream(gigabytes: float) -> None:
+    """Print what reading so much takes; the log is never held as a whole."""
+    text = make(canonical, 20)
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    reader, rows, size, left = LogReader("bench"), 0, 0, b""
+    start, begin = time.perf_counter(), time.process_time()
+    while size < gigabytes * 1e9:
+        data = left + text
+        left = data[len(data) // CHUNK * CHUNK :]
+        for at in range(0, len(data) - len(left), CHUNK):
+            rows += sum(batch.rows.num_rows for batch in reader.feed(data[at : at + CHUNK]))
+        size += len(text)
+    rows += sum(batch.rows.num_rows for batch in (*reader.feed(left), *reader.finish()))
+    wall, cpu = time.perf_counter() - start, time.process_time() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{size / 1e9:.1f} GB: {rows} rows, {reader.report().unparsed_count} lines not read, {size / 1e6 / wall:.0f} MB/s, "
+          f"{size / 1e6 / cpu:.0f} MB/cpu-s, {peak:.0f} MB of memory at most ({held:.0f} MB before it began)")  # fmt: skip
+
+
 def main() -> None:
     """Print the table and write bench/out/reader.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--stream", type=float)
     arguments = parser.parse_args()
+    if arguments.stream:
+        return stream(arguments.stream)
     small = max(8, arguments.mb // 4)
     cases: dict[str, list[tuple[str, Callable[[bytes], int], bytes]]] = {}
     for name, line, pattern in (("canonical", canonical, CANONICAL), ("megatron", megatron, MEGATRON)):
