@@ -4,7 +4,7 @@ A leaf module that anybody may import. Analysis and storage know no language: th
 gettext message id) beside the values, and whoever shows the text translates the template first and fills it afterwards.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,13 @@ class Text:
         """Read back what `to_dict` wrote."""
         values = {name: cls.from_dict(value) if _is_text(value) else value for name, value in data.get("values", {}).items()}
         return cls(data["template"], values)
+
+
+def listed(names: Iterable[Text]) -> Text:
+    """Return several names as one list."""
+    gaps = {f"name{place}": name for place, name in enumerate(names)}
+    template = ", ".join(f"{{{gap}}}" for gap in gaps)  # no message of its own: the names are
+    return Text(template, gaps)
 
 
 def _is_text(value: Any) -> bool:

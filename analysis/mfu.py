@@ -15,8 +15,10 @@ from analysis.cost import CostModel
 from analysis.machine import number_of, squashed
 from analysis.pace import pace
 from analysis.segment import Segment
-from messages import N_, Text
+from messages import N_, Text, listed
 
+NOT_KNOWN = N_("MFU can't be told: not known are {names}")
+FACTORS = (N_("number of parameters"), N_("number of GPUs"), N_("peak of the GPU"), N_("tokens per second"))
 PARAMETERS = (
     "active_params",
     "model_params",
@@ -92,21 +94,14 @@ def throughput(segments: Sequence[Segment], model: CostModel) -> Throughput:
     """Return tokens a second and MFU of a run with the GPUs of `model`; what is missing is said."""
     config = {key: value for segment in segments for key, value in squashed(segment.config).items()}
     tokens, source = _tokens(segments, config)
-    found = {
-        "parameters": _first(config, PARAMETERS, unit=True),
-        "GPUs": float(model.gpus) if model.gpus else None,
-        "peak": model.peak_tflops,
-        "tokens per second": tokens,
-    }
-    missing = [name for name, value in found.items() if not value]
-    if missing:
-        text = Text(N_("MFU can't be told: not known are {names}"), {"names": ", ".join(missing)})
-        return Throughput(tokens, source, None, text)
+    parameters, gpus, peak = _first(config, PARAMETERS, unit=True), model.gpus, model.peak_tflops
+    if not (tokens and parameters and gpus and peak):
+        missing = [Text(name) for name, value in zip(FACTORS, (parameters, gpus, peak, tokens), strict=True) if not value]
+        return Throughput(tokens, source, None, Text(NOT_KNOWN, {"names": listed(missing)}))
     layers, width, length = _first(config, LAYERS), _first(config, WIDTH), _first(config, SEQUENCE)
     attention = 12 * layers * width * length if layers and width and length else 0.0
-    parameters, gpus, peak = found["parameters"] or 0.0, found["GPUs"] or 1.0, found["peak"] or 1.0
-    mfu = (tokens or 0.0) * (6 * parameters + attention) / (gpus * peak * 1e12)
-    gaps = {"tokens": tokens, "parameters": parameters, "attention": attention, "gpus": int(gpus), "peak": peak}
+    mfu = tokens * (6 * parameters + attention) / (gpus * peak * 1e12)
+    gaps = {"tokens": tokens, "parameters": parameters, "attention": attention, "gpus": gpus, "peak": peak}
     template = N_(
         "{tokens:,.0f} tokens/s × (6 × {parameters:.4g} + {attention:.3g}) ÷ ({gpus:,} × {peak:,.0f} TFLOP/s, dense BF16)"
     )

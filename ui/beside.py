@@ -15,6 +15,7 @@ from server import service
 from storage.types import Run
 from ui import html, series, state
 from ui.text import _, number, say
+from ui.words import first_up
 
 GHOST = "baseline"  # the dataset of the curve
 SHORT = {  # sign and word, with the difference where there is one
@@ -59,10 +60,9 @@ def line(run: Run, base: Baseline, found: Beside) -> None:
     """Show the standing of a run as one quiet line that leads to the comparison."""
     if found.kind not in LOOKS:
         return
-    said = say(found.text)
     ids = ",".join([*base.runs, run.id])
     where = f"compare?runs={quote(ids)}&baseline={quote(base.name)}"
-    words = html.tag("a", html.escape(said[:1].upper() + said[1:]), href=where, target="_self", style="color: inherit")
+    words = html.tag("a", html.escape(first_up(say(found.text))), href=where, target="_self", style="color: inherit")
     drawn = "" if found.kind == REFUSED else " " + html.escape(_("The dashed grey line is its loss."))
     html.write(html.tag("p", html.icon(LOOKS[found.kind]) + " " + words + drawn, "rv-quiet"))
 

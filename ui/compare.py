@@ -19,6 +19,7 @@ from ui.compare_charts import OVERLAYS, paint
 from ui.compare_frames import compact, labels, ordered, value_words
 from ui.html import escape, grid, icon, tag
 from ui.text import _, duration, number, percent, say, size_words
+from ui.words import first_up
 
 LOOKS = {  # of a verdict: CSS class, icon
     BETTER: ("rv-good", "trending_down"),
@@ -57,7 +58,7 @@ def verdict(told: Comparison) -> str:
 def sentence(text: Text) -> str:
     """Return a sentence with a capital letter, unless it begins with a name."""
     said = say(text)
-    return said if text.template.startswith("{") else said[:1].upper() + said[1:]
+    return said if text.template.startswith("{") else first_up(said)
 
 
 def spread_words(told: Comparison) -> str:

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 from babel.numbers import get_currency_symbol
 
+from analysis.compare.conditions import amount, kind_of, kinds
 from server import service
 from server.board import Line, distinct
 from server.glance import Glance
 from ui import outcome
+from ui.compare_frames import compact
 from ui.html import bar, escape, tag
-from ui.text import HOUR, MINUTE, _, ago_seconds, as_utc, duration, number, percent
+from ui.text import HOUR, MINUTE, _, ago_seconds, as_utc, duration, language, number, percent
 from ui.verdict import PENDING, UNJUDGED, URGENCY, VERDICTS, Look
 
 CARDS = 60  # on a phone; a longer list is searched, not scrolled
@@ -109,12 +111,20 @@ def curves(points: Sequence[np.ndarray]) -> pa.Array:
 
 
 def differences(lines: Sequence[Line]) -> list[str | None]:
-    """Return for each run the settings that tell it apart from the others listed, `lr 5e-4 · batch_size 32`."""
+    """Return for each run the settings that tell it apart from the others listed, `Learning rate 5e-4 · dropout 0.1`."""
     counts = {key: sum(key in line.config for line in lines) for key in distinct(lines)}
     keys = sorted((key for key, count in counts.items() if count >= COMMON * len(lines)), key=lambda key: -counts[key])
     keys = keys[:DIFFERENCES]
-    told = ((f"{key} {line.config[key]}" for key in keys if key in line.config) for line in lines)
+    told = ((_setting(key, line.config[key], language()) for key in keys if key in line.config) for line in lines)
     return [" · ".join(parts) or None for parts in told]
+
+
+@lru_cache(maxsize=4096)
+def _setting(key: str, value: str, _language: str) -> str:
+    """Return a setting as a comparison writes it: under the name that all logs share, numbers short."""
+    name, size = kind_of(key), amount(value)
+    title = _(kinds()[name].title) if name else key
+    return f"{title} {compact(size) if size is not None and value.strip().lower() not in ('true', 'false') else value}"
 
 
 def cards(lines: Sequence[Line], beside: Mapping[str, str | None] | None = None) -> str:

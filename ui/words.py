@@ -1,15 +1,18 @@
 """Small pieces of sentences that differ between languages."""
 
+import re
 from collections.abc import Iterable
 
 from storage.reading import formats
 from storage.types import ParseReport
 from ui.text import _
 
+_IDENTIFIER = re.compile(r"[a-z]+[_.][a-z]")  # what a log prints is written as it prints it
+
 
 def first_up(words: str) -> str:
-    """Return words with a capital at the beginning."""
-    return words[:1].upper() + words[1:]
+    """Return words with a capital at the beginning, unless that is a name in a log."""
+    return words if _IDENTIFIER.match(words) else words[:1].upper() + words[1:]
 
 
 def as_sentence(words: str) -> str:

@@ -7,7 +7,7 @@ what both say.
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -227,13 +227,6 @@ def rounded(value: float) -> float:
 def named(title: str, key: str) -> Text:
     """Return what a condition or setting is called: its title, to be translated, else the key as printed."""
     return Text(title) if title else Text(VERBATIM, {"key": key})
-
-
-def listed(names: Iterable[Text]) -> Text:
-    """Return several names as one list."""
-    gaps = {f"name{place}": name for place, name in enumerate(names)}
-    template = ", ".join(f"{{{gap}}}" for gap in gaps)
-    return Text(template, gaps)
 
 
 def shown(value: Any) -> Any:

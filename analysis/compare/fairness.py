@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from analysis.compare.conditions import SIX_TITLES, Said, amount, kinds, listed, named, shown
+from analysis.compare.conditions import SIX_TITLES, Said, amount, kinds, named, shown
 from analysis.compare.config_diff import DIFFERENT, UNKNOWN, ConfigDiff, Row
 from analysis.compare.difference import LEAST
 from analysis.compare.subject import Subject
 from analysis.running_mean import is_running_mean
-from messages import N_, Text
+from messages import N_, Text, listed
 
 REFUSE, BAR, STEP, WARN, NOTE, GOOD = "refuse", "bar", "step", "warn", "note", "good"
 LEVELS = (REFUSE, BAR, STEP, WARN, GOOD, NOTE)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.compare.conditions import Said, amount, kinds, listed
+from analysis.compare.conditions import Said, amount, kinds
 from analysis.compare.state import State, whole
 from analysis.compare.subject import Subject
-from messages import N_, Text
+from messages import N_, Text, listed
 
 SLOW = 3.0  # times the usual time
 DECISIVE = ("parameters", "effective_batch")  # without them nobody knows whether a step is slow or large

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.compare.conditions import amount, is_neutral, kinds, listed, same
+from analysis.compare.conditions import amount, is_neutral, kinds, same
 from analysis.compare.config_diff import is_compared
-from messages import N_, Text
+from messages import N_, Text, listed
 
 LEAST = 8  # runs; with fewer any order can be chance
 BINS = 5  # of the values of a number with many

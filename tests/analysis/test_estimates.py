@@ -64,7 +64,10 @@ def test_mfu_shows_its_formula_or_what_is_missing() -> None:
     found = throughput([segment], model)
     assert found.mfu == pytest.approx(1e5 * (6 * 1.3e9 + 12 * 24 * 2048 * 2048) / (8 * 312e12))
     assert "÷ (8 × 312 TFLOP/s" in found.formula.render()
-    assert "not known are parameters, GPUs, peak" in throughput([steps(tokens_per_second=1.0)], CostModel()).formula.render()
+    assert (
+        "not known are number of parameters, number of GPUs, peak of the GPU"
+        in throughput([steps(tokens_per_second=1.0)], CostModel()).formula.render()
+    )
     wrong = throughput([Segment(0, segment.rows.assign(tokens_per_second=1e9), config=segment.config)], model)
     assert wrong.mfu is None
 

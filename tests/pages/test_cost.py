@@ -54,6 +54,13 @@ def test_the_meaning_of_epoch_time_can_be_chosen(shop, app):
     assert "as you chose" in words(app("cost", bound={"epoch_time": "total"}, run=run))
 
 
+def test_what_the_share_of_the_peak_lacks_is_told_in_the_language_of_the_reader(shop, app):
+    run = take(shop, canonical(), "a.log")
+    said = words(app("cost", run=run, lang="zh_CN"))
+    assert "参数量, GPU 数量, GPU 峰值算力, 每秒 token 数" in said
+    assert "Epoch_time" not in said
+
+
 def test_a_budget_that_does_not_reach_warns(shop, app):
     run = take(shop, printed(timed(plan=2000, seed=1).until(0.5), "jsonl"), "a.log")
     assert "does not reach to the end" in words(app("cost", bound=PAID | {"budget": 4.0}, run=run))

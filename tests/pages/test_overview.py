@@ -145,3 +145,14 @@ def test_only_what_is_followed_grows(shop, tmp_path):
     shop.watcher.drain()
     live = next(run for run in shop.store.runs() if run.name == "live.log")
     assert state.is_growing(live)
+
+
+@pytest.mark.parametrize(
+    ("lang", "told"),
+    [("en", ["foo 1 · Parameters 63.9M", "foo 2 · Parameters 5M"]), ("zh_CN", ["foo 1 · 参数量 63.9M", "foo 2 · 参数量 5M"])],
+)
+def test_what_differs_is_told_under_names_that_all_logs_share(shop, app, lang, told):
+    for size, foo in (("63910000", 1), ("5000000", 2)):
+        judged(shop, f"Namespace(model_params={size}, foo={foo}, batch_size=8)\n" + canonical(600 + foo), f"{size}.log")
+    table = app("overview", lang=lang).dataframe[0].value
+    assert sorted(table["differs"]) == told

@@ -43,6 +43,22 @@ def test_what_is_counted_has_a_singular():
     assert {text for text in shown if COUNTED.search(text)} <= NEVER_ONE
 
 
+DOES_RUN = re.compile(
+    "(?:上|仍在|正在|继续|能|当时没有|还需|请|间)运行|在运行中|运行(?:着|时间| py| all| python| Runvitals|厂商|什么)"
+)
+
+
+def test_a_run_has_one_word_in_chinese():
+    """A run is 训练, counted with 次; 运行 is what a process, a command or a machine does."""
+    with (ROOT / "locale" / "zh_CN" / "LC_MESSAGES" / "runvitals.po").open("rb") as file:
+        strings = [string for message in read_po(file) if message.id for string in _strings(message)]
+    assert [string for string in strings if "运行" in DOES_RUN.sub("", string)] == []
+
+
+def _strings(message) -> tuple[str, ...]:
+    return message.string if isinstance(message.string, tuple) else (message.string,)
+
+
 def test_both_languages_of_the_page_have_a_catalogue_or_are_the_source():
     from ui import text
 

@@ -6,6 +6,7 @@ import pytest
 
 from messages import Text
 from ui import text
+from ui.words import first_up
 
 
 @pytest.fixture
@@ -96,3 +97,16 @@ def test_a_gap_may_hold_a_text_that_is_translated_itself(speak):
     assert text.say(outer) == "Loss 0.5 differs"
     assert Text.from_dict(outer.to_dict()) == outer
     assert outer.to_dict()["text"] == "Loss 0.5 differs"
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("the course of epoch_time", "The course of epoch_time"),
+        ("epoch_time 的走势", "epoch_time 的走势"),
+        ("grad_norm is not printed", "grad_norm is not printed"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_but_for_names_in_a_log(words, written):
+    assert first_up(words) == written
