@@ -15,7 +15,7 @@ from server import service
 from storage.types import Run
 from ui import html, series, state
 from ui.text import _, number, say
-from ui.words import first_up
+from ui.words import as_sentence
 
 GHOST = "baseline"  # the dataset of the curve
 SHORT = {  # sign and word, with the difference where there is one
@@ -62,7 +62,7 @@ def line(run: Run, base: Baseline, found: Beside) -> None:
         return
     ids = ",".join([*base.runs, run.id])
     where = f"compare?runs={quote(ids)}&baseline={quote(base.name)}"
-    words = html.tag("a", html.escape(first_up(say(found.text))), href=where, target="_self", style="color: inherit")
+    words = html.tag("a", html.escape(as_sentence(say(found.text))), href=where, target="_self", style="color: inherit")
     drawn = "" if found.kind == REFUSED else " " + html.escape(_("The dashed grey line is its loss."))
     html.write(html.tag("p", html.icon(LOOKS[found.kind]) + " " + words + drawn, "rv-quiet"))
 

@@ -93,7 +93,8 @@ def _forest_row(told: Comparison, row: dict[str, object], reach: float) -> str:
     swatch = _swatch(ordered(told).index(pair.run), len(told.sides))
     name = tag("th", swatch + escape(row["label"]), scope="row", title=f"{told.sides[pair.run].subject.name}: {say(pair.text)}")
     word = tag("td", escape(row["word"]), "rv-word")
-    plot, text = "", escape(_("too few common points") if row["text"] == "–" else row["text"])
+    few = row["text"] == "–" and pair.kind != REFUSED  # why it is refused, the sentence says
+    plot, text = "", escape(_("too few common points") if few else row["text"])
     if row["text"] != "–":
         low, value, high = (50 + 50 * float(str(row[key])) / reach for key in ("low", "value", "high"))
         inside = value if 0 <= value <= 100 else None

@@ -101,7 +101,7 @@ def test_the_overview_and_run_health_tell_it(shop, runs, app):
     health = app("health", run=runs["worse.log"])
     assert not health.exception
     assert "Worse than the baseline “good” by 10" in words(health)
-    assert "dashed grey line" in words(health)
+    assert ", up to 3,000.</a> The dashed grey line" in words(health)
     refused = words(app("health", run=runs["other.log"]))
     assert "Not comparable with the baseline “good”: the baseline is stale: it was made under other conditions (" in refused
     assert "dashed grey line" not in refused
