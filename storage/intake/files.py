@@ -1,7 +1,8 @@
 """Reading a log file that others write: what comes next in it, whether it is still the same file, and what to leave for later.
 
 A file is known by its device and inode and, since both are given out again, by the SHA-256 of its first bytes and of the
-last bytes before the place up to which it was read. Packed files (gzip, zstd) count by what they unpack to.
+last bytes before the place up to which it was read; by the CRC-32 of all bytes before that place where it has another inode
+or is short. Packed files (gzip, zstd) count by what they unpack to.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import os
 import re
 import stat
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +20,8 @@ from storage.reading.unpack import Unpacker, packed_as
 
 HEAD_BYTES = TAIL_BYTES = 4096
 PIECE_BYTES = 4 << 20
+# All that was read is compared up to so many bytes: of a file under its old inode with each new line, of any other once.
+OWN_BYTES, OTHER_BYTES = 64 << 10, 256 << 20
 # A line without an end is left in the file until it has one; a progress bar that only overwrites itself is not, nor is a
 # line without any end.
 LONG_BAR_BYTES, LONG_LINE_BYTES = 64 << 10, 1 << 20
@@ -72,7 +76,10 @@ class LogFile:
             return _Content(self.pieces(), source).begins
         if self.size < source.offset or digest(self._at(0, source.head_bytes)) != (source.head or digest(b"")):
             return False
-        return digest(self._at(*_tail(source.offset))) == (source.tail or digest(b""))
+        if digest(self._at(*_tail(source.offset))) != (source.tail or digest(b"")):
+            return False
+        most = OWN_BYTES if self.inode == source.inode else OTHER_BYTES
+        return source.crc is None or source.offset > most or self._crc(source.offset) == source.crc
 
     def next(self, source: Source, budget: int, *, whole: bool = False, through_hole: bool = False) -> Next | None:
         """Return what follows `source` in this file, whole lines of it (with `whole` all there is); None if it is another.
@@ -108,7 +115,7 @@ class LogFile:
         start, before = _tail(offset)
         head = self._at(0, min(offset, HEAD_BYTES))
         source = replace(source, head=digest(head), head_bytes=len(head), tail=digest(self._at(start, before)), offset=offset)
-        return self._here(source)
+        return self._here(replace(source, crc=self._crc(offset)))
 
     def pieces(self, *, raw: bool = False) -> Iterator[bytes]:
         """Yield the whole content, unpacked (unless `raw`). Raises UnreadableLog for what unpacks to too much."""
@@ -136,16 +143,25 @@ class LogFile:
 
     def _at_end(self, source: Source, content: "_Content") -> Source:
         after = replace(source, head=content.head, head_bytes=content.head_bytes, tail=content.tail, offset=content.size)
-        return self._here(after)
+        return self._here(replace(after, crc=content.crc))
 
     def _after(self, source: Source, block: bytes, offset: int) -> Source:
         """Return the source when it is read up to `offset`, where `block`, which holds all before it or TAIL_BYTES, ends."""
         if len(block) == offset:  # it begins where the file begins
             source = replace(source, head=digest(block[:HEAD_BYTES]), head_bytes=min(len(block), HEAD_BYTES))
+        if source.crc is not None or not source.offset:
+            source = replace(source, crc=zlib.crc32(block[len(block) - (offset - source.offset) :], source.crc or 0))
         return self._here(replace(source, tail=digest(block[-TAIL_BYTES:]), offset=offset))
 
     def _here(self, source: Source) -> Source:
         return replace(source, path=self.path, device=self.device, inode=self.inode, changed=self.changed)
+
+    def _crc(self, size: int) -> int:
+        """Return the CRC-32 of the first `size` bytes."""
+        crc = 0
+        for start in range(0, size, PIECE_BYTES):
+            crc = zlib.crc32(self._at(start, min(PIECE_BYTES, size - start)), crc)
+        return crc
 
     def _at(self, start: int, size: int) -> bytes:
         parts = []
@@ -160,15 +176,18 @@ class _Content:
 
     def __init__(self, pieces: Iterator[bytes], source: Source) -> None:
         first, last, before, self.size = b"", b"", b"", 0
+        self.crc = crc = 0
         for piece in pieces:
             first += piece[: HEAD_BYTES - len(first)]
             known = max(0, min(len(piece), source.offset - self.size))
             before = (before + piece[:known])[-TAIL_BYTES:] if known else before
+            self.crc, crc = zlib.crc32(piece, self.crc), zlib.crc32(piece[:known], crc)
             last = (last + piece)[-TAIL_BYTES:]
             self.size += len(piece)
         self.head, self.head_bytes, self.tail = digest(first), len(first), digest(last)
         as_read = (source.head or digest(b""), source.tail or digest(b""))
-        self.begins = self.size >= source.offset and (digest(first[: source.head_bytes]), digest(before)) == as_read
+        found = (digest(first[: source.head_bytes]), digest(before))
+        self.begins = self.size >= source.offset and found == as_read and source.crc in (None, crc)
 
 
 def _behind(pieces: Iterator[bytes], offset: int) -> Iterator[bytes]:

@@ -237,7 +237,7 @@ class Follower:
     def _turn(self, log: Log, path: str) -> list[Fed]:
         """Begin the next generation with a file."""
         last = log.sources[-1]
-        fresh = replace(last, generation=last.generation + 1, path=path, head="", head_bytes=0, tail="", offset=0)
+        fresh = replace(last, generation=last.generation + 1, path=path, head="", head_bytes=0, tail="", crc=None, offset=0)
         with LogFile(path) as file:
             found = self._next(log, file, fresh, BUDGET_BYTES)
             if found is None or not found.size:

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from messages import N_, Text
-from storage.keeping.sources import PAUSED
+from storage.keeping.sources import CRC, PAUSED
 from storage.keeping.sources import TABLES as SOURCES
 
 FILE = "runvitals.duckdb"
@@ -69,6 +69,7 @@ MIGRATIONS: Sequence[str] = (
     """,
     "alter table frames add column crc bigint",  # of the packed bytes; zstd frames of Arrow have none
     "create table kept (kind varchar, run varchar, name varchar, data varchar, who varchar, made timestamp)",
+    CRC,
 )
 
 

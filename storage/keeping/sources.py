@@ -21,6 +21,7 @@ TABLES = """
         mode varchar
     );
 """
+CRC = "alter table sources add column crc bigint"
 PAUSED = "alter table watched add column paused boolean default false"
 STREAM, SETTLED, WHOLE = "stream", "settled", "whole"
 
@@ -48,6 +49,7 @@ class Source:
         the log or of the folder of its lanes; no two lanes of one claim have the same rank.
     path: where it was seen last. device, inode: its identity there; 0 for a stream.
     head, head_bytes: SHA-256 of the first bytes; tail: that of the last TAIL_BYTES before `offset` (bytes, unpacked).
+    crc: CRC-32 of all bytes before `offset`; None of a stream, and of what was read before this was kept.
     changed: the file's time of change in ns when it was read.
     mode: `stream` (goes on behind `offset`), `settled` (its unfinished end was taken as its end: to go on it is read again
         from the kept originals), `whole` (a document that is read again whenever it changes).
@@ -68,6 +70,7 @@ class Source:
     offset: int = 0
     changed: int = 0
     mode: str = STREAM
+    crc: int | None = None
 
 
 @dataclass(frozen=True)

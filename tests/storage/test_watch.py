@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from storage.intake import follow
+from storage.intake import files, follow
 from storage.intake.watch import Watcher
 from storage.keeping.sources import Watched
 from storage.store import Store
@@ -233,6 +233,63 @@ def test_a_file_replaced_by_a_longer_copy_of_itself_goes_on(desk):
     (desk.folder / "copy.tmp").rename(desk.log)
     desk.poll(2)
     assert desk.steps() == up_to(110)
+
+
+def other_middle(desk):
+    """Return what lies in the log with one digit in its middle changed: its first and its last bytes are as they were."""
+    content = desk.log.read_bytes()
+    middle = len(content) // 2 + content[len(content) // 2 :].index(b"loss: ") + len(b"loss: ")
+    assert files.HEAD_BYTES < middle < len(content) - files.TAIL_BYTES
+    return content[:middle] + b"%d" % (9 - int(content[middle : middle + 1])) + content[middle + 1 :]
+
+
+def test_another_file_that_differs_in_its_middle_alone_is_another_launch(desk):
+    desk.write(lines(1, 1000))
+    desk.poll()
+    (desk.folder / "copy.tmp").write_bytes(other_middle(desk) + line(1001).encode())
+    (desk.folder / "copy.tmp").rename(desk.log)
+    desk.poll(4)
+    assert desk.steps() == [*up_to(1000), *up_to(1001)]
+    desk.restart()
+    desk.write(line(1002))
+    desk.poll(2)
+    assert desk.steps() == [*up_to(1000), *up_to(1002)]
+
+
+def test_a_short_log_that_was_written_anew_in_its_place_is_another_launch(desk):
+    desk.write(lines(1, 200))
+    desk.poll()
+    desk.log.write_bytes(other_middle(desk) + line(201).encode())
+    desk.poll(4)
+    assert desk.steps() == [*up_to(200), *up_to(201)]
+
+
+def test_what_was_read_before_all_of_it_was_compared_goes_on(desk):
+    """Sources of a store of an older version."""
+    desk.write(lines(1, 200))
+    desk.poll()
+    (source,) = desk.store.sources()
+    desk.store.note_source(replace(source, crc=None))
+    desk.restart()
+    desk.write(line(201))
+    desk.poll(2)
+    content = desk.log.read_bytes()
+    desk.log.unlink()
+    desk.log.write_bytes(content + line(202).encode())
+    desk.poll(3)
+    assert desk.steps() == up_to(202)
+
+
+def test_the_middle_of_a_packed_log_counts_too(desk):
+    packed = desk.folder / "train.log.gz"
+    content = lines(1, 200)
+    packed.write_bytes(gzip.compress(content.encode(), mtime=0))
+    desk.poll()
+    desk.log.write_bytes(content.encode())
+    packed.write_bytes(gzip.compress(other_middle(desk) + line(201).encode(), mtime=0))
+    desk.log.unlink()
+    desk.poll(4)
+    assert desk.steps() == [*up_to(200), *up_to(201)]
 
 
 def test_a_log_renamed_by_its_own_logger_is_no_second_run(desk):
