@@ -132,7 +132,7 @@ class LogReader:
         self._unended = self._decoder.unended
         batches += [batch for block in blocks[-1:] for read in self._block(block) for batch in self._batch(read)]
         if self._mode is None and (mode := self._head.finish(self._guess)):
-            batches += self._batch(self._begin(mode))
+            batches += [batch for read in self._begin(mode) for batch in self._batch(read)]
         parts = self._text.finish(self._decoder.lines)
         if Stanzas.name in self._boxes:
             self._boxes[Stanzas.name].log_lines = self._decoder.lines
@@ -146,7 +146,7 @@ class LogReader:
         """Return what these lines are; none as long as it is not known what the log is."""
         if self._mode is None:
             mode = self._head.feed(block, self._guess)
-            return [self._begin(mode)] if mode else []
+            return self._begin(mode) if mode else []
         return [self._read(block)]
 
     @staticmethod
@@ -155,7 +155,8 @@ class LogReader:
         waits = not final and mode in ("text", Delimited.name) and commas.told(sample) is None
         return None if waits else mode
 
-    def _begin(self, mode: str) -> _Read:
+    def _begin(self, mode: str) -> list[_Read]:
+        """Return what the lines are that waited; the first of them are read alone, for the others go by what they teach."""
         self._mode = mode
         block = self._head.take()
         if mode == "text" or mode == Delimited.name and b"," not in block.data.split(b"\n", 1)[0]:
@@ -163,7 +164,11 @@ class LogReader:
             told = commas.told(sample)
             self._text.commas = commas.likely(sample) if told is None else told
         self._text.belief.document = is_document(block.data)
-        return self._read(block)
+        *first, last = block.parted(BYTES)
+        unended, self._unended = self._unended, False
+        reads = [self._read(part) for part in first]
+        self._unended = unended
+        return [*reads, self._read(last)]
 
     def _read(self, block: Block) -> _Read:
         """Return what the lines of a block are; only those that are no records are searched for events and settings."""

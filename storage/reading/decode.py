@@ -46,6 +46,14 @@ class Block:
         offsets = np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32)
         return pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(self.data)])
 
+    def parted(self, size: int) -> "list[Block]":
+        """Return the lines that begin in the first `size` bytes, and the others where there are any."""
+        end = self.data.find(b"\n", size - 1) + 1
+        if end in (0, len(self.data)):
+            return [self]
+        count = self.data.count(b"\n", 0, end)
+        return [Block(self.data[:end], self.numbers[:count]), Block(self.data[end:], self.numbers[count:])]
+
     def without(self, taken: np.ndarray) -> "Block":
         """Return the lines that are not marked."""
         if not taken.any():

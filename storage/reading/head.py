@@ -18,13 +18,13 @@ class Head:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._numbers: list[int] = []
+        self._numbers = np.array([], np.int64)
         self._tried = 0
 
     def feed(self, block: Block, decide: Callable[[bytes, bool], str | None]) -> str | None:
         """Add lines; return the answer as soon as there is one."""
         self._data += block.data
-        self._numbers += block.numbers.tolist()
+        self._numbers = np.concatenate((self._numbers, block.numbers))
         if not (len(self._numbers) >= LINES[self._tried] or len(self._data) >= BYTES):
             return None
         ends = np.flatnonzero(np.frombuffer(bytes(self._data), np.uint8) == 10) + 1
@@ -41,18 +41,19 @@ class Head:
 
     def finish(self, decide: Callable[[bytes, bool], str | None]) -> str | None:
         """Return the answer for a log that is as short as that; None if it has no line."""
-        return decide(bytes(self._data), True) if self._numbers else None
+        return decide(bytes(self._data), True) if len(self._numbers) else None
 
     def take(self) -> Block:
         """Return all lines and hold none any more."""
-        block = Block(bytes(self._data), np.array(self._numbers, np.int64))
-        self._data, self._numbers = bytearray(), []
+        block = Block(bytes(self._data), self._numbers)
+        self._data, self._numbers = bytearray(), np.array([], np.int64)
         return block
 
     def state(self) -> dict[str, Any]:
         """Return what must be remembered, JSON-able."""
-        return {"data": b64encode(bytes(self._data)).decode(), "numbers": self._numbers, "tried": self._tried}
+        return {"data": b64encode(bytes(self._data)).decode(), "numbers": self._numbers.tolist(), "tried": self._tried}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
-        self._data, self._numbers, self._tried = bytearray(b64decode(state["data"])), list(state["numbers"]), state["tried"]
+        self._data, self._numbers = bytearray(b64decode(state["data"])), np.array(state["numbers"], np.int64)
+        self._tried = state["tried"]
