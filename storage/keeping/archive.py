@@ -44,22 +44,21 @@ class FrameCutter:
         self._pending: list[bytes] = []
         self._size = 0
 
-    def feed(self, data: bytes, encoding: str = "utf-8") -> list[Frame]:
-        """Take the next bytes; return the frames that are full."""
+    def feed(self, data: bytes, encoding: str = "utf-8") -> Iterator[Frame]:
+        """Take the next bytes; yield the frames that are full, all of which must be taken."""
         self._pending.append(data)
         self._size += len(data)
         if self._size < FRAME_BYTES:
-            return []
-        frames, block, start = [], b"".join(self._pending), 0
+            return
+        block, start = b"".join(self._pending), 0
         while len(block) - start >= FRAME_BYTES:
             stop = _last_line_end(block, start, encoding)
             if stop is None and len(block) - start < LONGEST_FRAME_BYTES:
                 break
             stop = stop or start + LONGEST_FRAME_BYTES
-            frames.append(self._frame(block[start:stop], encoding))
+            yield self._frame(block[start:stop], encoding)
             start = stop
         self._pending, self._size = [block[start:]], len(block) - start
-        return frames
 
     def rest(self, encoding: str = "utf-8") -> list[Frame]:
         """Return what is left, whether its last line is complete or not, as one frame (none if there is nothing)."""

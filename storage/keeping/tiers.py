@@ -11,6 +11,7 @@ cells and the buckets of a chart of either. This module knows no SQL.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +67,11 @@ class Groups:
         key = self._ordered(key)
         self._starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))) if len(key) else key
         self.lengths = np.diff(np.append(self._starts, len(key)))
-        self._group = np.repeat(np.arange(len(self._starts)), self.lengths)
+
+    @cached_property
+    def _group(self) -> np.ndarray:
+        """The number of the group of each cell."""
+        return np.repeat(np.arange(len(self._starts)), self.lengths)
 
     def _ordered(self, values: np.ndarray) -> np.ndarray:
         return values if self._order is None else values[..., self._order]
@@ -110,6 +115,9 @@ class Groups:
 
     def _first_equal(self, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Return for each group the place of its first value equal to `wanted`, that of its start where there is none."""
+        if (self.lengths == self.lengths[0]).all():  # most often: three times as fast, and no array of every value's group
+            groups = values.reshape(*wanted.shape, self.lengths[0])
+            return self._starts + np.equal(groups, wanted[..., np.newaxis]).argmax(axis=-1)
         found = np.flatnonzero(values == np.repeat(wanted, self.lengths, axis=-1))
         metric, place = np.divmod(found, values.shape[-1])
         group = metric * wanted.shape[-1] + self._group[place]

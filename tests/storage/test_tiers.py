@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage.keeping import series
+from storage.keeping.tiers import Groups, single
 from storage.store import Store
 from storage.types import ROW_SCHEMA, Batch
 
@@ -208,3 +209,17 @@ def test_windows_of_steps_epochs_and_hours(tmp_path):
     assert epochs["count"].tolist() == [95, 100, 5]
     assert set(hours["x"].dt.hour.diff().dropna()) <= {1, -23}
     assert hours["count"].sum() == 200
+
+
+@pytest.mark.parametrize("lengths", [[4, 4, 4], [4, 3, 5]])
+def test_an_extreme_is_where_its_first_value_is_whether_groups_are_of_one_length_or_not(lengths):
+    values = np.array([[3.0, 1, 1, 2, np.nan, np.nan, 5, np.nan, 7, 7, 7, np.inf], [np.nan] * 8 + [0.0, -1, -1, 5]])
+    places = np.arange(12)
+    merged = Groups(np.repeat([0, 1, 2], lengths)).merge(single(values, places, places))
+    edges = np.cumsum([0, *lengths])
+    for row, of_row in enumerate(values):
+        for group, (start, stop) in enumerate(zip(edges, edges[1:], strict=False)):
+            finite = [place for place in range(start, stop) if np.isfinite(of_row[place])]
+            for name, extreme in (("min", min), ("max", max)):
+                wanted = extreme(finite, key=lambda place: of_row[place], default=np.nan)
+                assert np.array_equal(merged[f"{name}_step"][row, group], wanted, equal_nan=True)
