@@ -4,8 +4,8 @@
 Logs are made here, a tenth of their lines is noise (of JSON lines and tables: with and without). `specific` = a regular
 expression that knows every field, a dict a line, a DataFrame at the end; `generic` = findall of any `name: number`, the
 same way. The reader gets 16 MiB chunks and its batches are dropped as a store would take them. Rounds go A B C, A B C …; the
-medians are printed. The reader uses every core, the others one; on a busy machine the second line (by the processor's
-time) tells more.
+medians are printed. The reader uses every core, the others (and `one thread`, the reader without threads of its own) one; on a
+busy machine the second line (by the processor's time) tells more.
 """
 
 import argparse
@@ -26,6 +26,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from storage.reader import CHUNK, LogReader
+from storage.reading import threads
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 GENERIC = re.compile(rf"([A-Za-z_][\w /()-]*?)\s*[:=]\s*({NUMBER})")
@@ -122,6 +123,15 @@ def ours(data: bytes) -> int:
     return rows + sum(batch.rows.num_rows for batch in reader.finish())
 
 
+def alone(data: bytes) -> int:
+    """Read as the product does on one core."""
+    count, threads.COUNT = threads.COUNT, 1
+    try:
+        return ours(data)
+    finally:
+        threads.COUNT = count
+
+
 def json_lines(data: bytes) -> int:
     """Read JSON lines with json.loads."""
     rows = []
@@ -181,6 +191,8 @@ def main() -> None:
         data = make(table, arguments.mb, noise=noise, header=header)
         cases[f"csv{name}"] = [("pandas", pandas_csv, data), ("reader", ours, data)]
     results: dict[str, Any] = {}
+    for runs in cases.values():
+        runs.append(("one thread", alone, runs[-1][2]))
     for name, runs in cases.items():
         if arguments.only not in ("", name):
             continue
