@@ -250,7 +250,7 @@ def watched(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             with path.open("a") as log:
                 log.write("".join(map(line, range(first, lines[path] + 1))))
         phase = random.choice([None, *WATCHING])
-        died[kill_in(_start("--watching", str(folder)), phase, options.patience, most=20, ends=False)] += 1
+        died[kill_in(_start("--watching", str(folder)), phase, 3 * options.patience, ends=False)] += 1
     with Store(folder / "data") as store:
         Watcher(store, [Watched(str(logs))]).drain()
         problems = [problem for path, count in lines.items() if (problem := _not_as_written(store, path, count))]
