@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from storage.reading import tokens
 from storage.reading.fields import Plan
 from storage.reading.plans import LOSS_ROLES
 
@@ -88,8 +89,8 @@ class Belief:
         if self._places() and not plan.weak:  # the log's own lines say where they are; this one does not
             return []
         self._waiting = [*self._waiting[-MAX_WAITING:], line]
-        same = sum(one.plan.names == plan.names for one in self._waiting)
-        if same < (REPEATS_DOCUMENT if self.document else REPEATS_WEAK if plan.weak else REPEATS):
+        same = [one for one in self._waiting if one.plan.names == plan.names]
+        if len(same) < (REPEATS_DOCUMENT if self.document else REPEATS_WEAK if plan.weak else REPEATS) or not _moves(same):
             return []
         self.document = False
         self.kinds[plan.names] = plan.kind
@@ -176,6 +177,7 @@ class Belief:
         if not waiting and len(alone) >= REPEATS_ALONE:
             waiting = alone
         sure = [line for line in waiting if line.plan.weak or {"step_printed", "epoch"} & set(line.plan.names)]
+        sure = sure if len(sure) < 2 or _moves(sure) else []
         if len(sure) < SHORT_LOG * lines:
             return []
         for line in sure:
@@ -205,6 +207,18 @@ class Belief:
 
 def _evaluates(line: Waiting) -> bool:
     return line.plan.kind == "eval"
+
+
+def _moves(lines: list[Waiting]) -> bool:
+    """Say whether lines that name a step say anything new: in a chat the same words come back."""
+    if not lines or "step_printed" not in lines[0].plan.names:
+        return True
+    return any(_said(one) != _said(lines[0]) for one in lines[1:])
+
+
+def _said(line: Waiting) -> list[str]:
+    found = tokens.tokens(tokens.plain(line.text))
+    return [found[field.token].text for field in line.plan.fields if field.column != "timestamp" and field.token < len(found)]
 
 
 def _alone(plan: Plan) -> bool:

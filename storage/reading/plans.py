@@ -21,10 +21,8 @@ _EVAL_LINE = re.compile(
 )
 _CALLER = re.compile(r"\w:\w|^__\w+__$")  # `__main__:train:88`
 _LEVEL = re.compile(r".{0,200}\b(?:INFO|DEBUG|WARNING|NOTICE)\b[\]:|\s-]*")  # what a logger prints before the message
-_WRAPPED = re.compile(  # kubectl, stern, a collector's JSON around the line
-    r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])"
-    r'|\{.{0,300}?"(?:message|log|msg|line|textPayload)": ?"'
-)
+_POD = re.compile(r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])")  # kubectl, stern
+_IN_JSON = re.compile(r'\{.{0,2000}?"(?:message|log|msg|line|textPayload)": ?"(?P<message>(?:[^"\\]|\\.)*)"')
 _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter"), "step_time_seconds"),
     **dict.fromkeys(("it/s", "iter/s", "steps/s"), "steps_per_second"),
@@ -118,9 +116,7 @@ def _measures(fields: tuple[Field, ...]) -> bool:
 def undeclared(line: str, found: list[tokens.Token]) -> Plan | Damage | None:
     """Return the plan of a line that no format declares, understood by its `name: number` pairs; None = not a record."""
     understood = tokens.pairs(line, found)
-    prefix = _prefix_letters(line, found)
-    length = max(1, len(re.sub(r"[\s,;|\-:()\[\]{}\"'=]", "", line)) - prefix)
-    sure = max(0.0, 1.0 - max(0, understood.loose - prefix) / length)
+    sure = _understood(line, found, understood.loose)
     builder = Builder()
     builder.beside = columns.beside(frozenset(pair.name for pair in understood.pairs if pair.name))
     places.names(builder, line, found, understood.pairs)
@@ -157,10 +153,20 @@ def _is_place_in_source(line: str, token: tokens.Token, name: str) -> bool:
     return enclosed and not columns.is_known(name)
 
 
+def _understood(line: str, found: list[tokens.Token], loose: int) -> float:
+    """Return the share of a line that is names and numbers, of the message alone where a collector wrapped it in JSON."""
+    if inner := _IN_JSON.match(line):
+        message = inner["message"]
+        found = tokens.tokens(message)
+        return _understood(message, found, tokens.pairs(message, found).loose)
+    prefix = _prefix_letters(line, found)
+    length = max(1, len(re.sub(r"[\s,;|\-:()\[\]{}\"'=]", "", line)) - prefix)
+    return max(0.0, 1.0 - max(0, loose - prefix) / length)
+
+
 def _prefix_letters(line: str, found: list[tokens.Token]) -> int:
     """Return how many letters a logger or a cluster printed before the message: they say nothing about the message."""
-    pod = _WRAPPED.match(line)
-    level = _LEVEL.match(line)
+    pod, level = _POD.match(line), _LEVEL.match(line)
     end = max(pod.end() if pod else 0, level.end() if level else 0)
     digits = sum(len(token.text) for token in found if token.end <= end)
     if level and not pod and not digits:

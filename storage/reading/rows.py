@@ -198,7 +198,8 @@ def _stamps(column: pa.Array) -> pa.Array | None:
     fits = pc.match_substring_regex(text, _STAMP)
     if not pc.any(fits).as_py():
         return None
-    return timestamps(pc.if_else(fits, pc.utf8_ltrim_whitespace(text), None))
+    plain = pc.replace_substring_regex(pc.utf8_ltrim_whitespace(text), r"^(.{19})([.,]\d+)?.*$", r"\1\2")  # no zone
+    return timestamps(pc.if_else(fits, plain, None))
 
 
 def _unix(column: pa.Array) -> pa.Array:

@@ -271,6 +271,9 @@ class TextReader:
             return plan
         form, whole = fits
         if not whole or not found:
+            other = plans.undeclared(tokens.plain(text), found) if self.belief.main is None else None
+            if isinstance(other, Plan) and is_main(other):  # a fork prints it in a way of its own
+                return other
             return Damage(form.format, Text(N_("not the form of such a line")))
         plan = plans.declared(tokens.plain(text), found, form, formats.spans(text, form))
         if isinstance(plan, Plan) and form.complete:

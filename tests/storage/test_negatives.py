@@ -95,3 +95,9 @@ def test_an_entropy_loss_without_a_known_sign_is_no_entropy() -> None:
 def test_a_list_of_lines_with_gaps_is_source_code() -> None:
     lines = "".join(f'    ("step: {{i}}/900 loss: 2.5 lr: 0.0003", {{"step": {n}, "loss": 2.5}}),\n' for n in range(9))
     assert report_of(f"LINES = [\n{lines}]\n")[0] == 0
+
+
+def test_a_chat_that_quotes_one_step_again_and_again_is_no_log() -> None:
+    said = ["Ann: did the loss go below 2.1?", "Bob: no: loss 3.4 at step 2000, lr: 3e-4", "Ann: try lr: 1e-4"]
+    text = "".join(f"[2026-01-21, 10:{at % 60:02}] {said[at % 3]}\n" for at in range(150))
+    assert report_of(text)[1].records == 0
