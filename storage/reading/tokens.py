@@ -43,6 +43,7 @@ _WRAPPER = re.compile(r"(?:[A-Za-z_][\w.]*\()?[\s\"'\[({$]*$")
 _IS = re.compile(r" (?:is|was)\s*$")  # `loss is 0.5`
 _GROUPED = re.compile(r"([A-Za-z_][\w ]{0,60}\s*[:=]\s*)\{['\"][\w.-]{1,60}['\"]\s*:\s*$")  # `grad_norm={'all': 0.5}`
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
+_ZONE = r"^\s*(?:UTC|GMT|[A-Z]{1,2}[SD]?T)\b\s+"  # behind the time
 _CUTS = re.compile(
     r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+|\b(?:INFO|WARNING|DEBUG):[\w.]+:|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→"
 )
