@@ -44,9 +44,8 @@ _IS = re.compile(r" (?:is|was)\s*$")  # `loss is 0.5`
 _GROUPED = re.compile(r"([A-Za-z_][\w ]{0,60}\s*[:=]\s*)\{['\"][\w.-]{1,60}['\"]\s*:\s*$")  # `grad_norm={'all': 0.5}`
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
 _ZONE = r"^\s*(?:UTC|GMT|[A-Z]{1,2}[SD]?T)\b\s+"  # behind the time
-_CUTS = re.compile(
-    r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+|\b(?:INFO|WARNING|DEBUG):[\w.]+:|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→"
-)
+_LOGFMT = r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+"  # `level=info msg="two words" `: a name begins behind it
+_CUTS = re.compile(_ZONE + "|" + _LOGFMT + r"|\b(?:INFO|WARNING|DEBUG):[\w.]+:|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→")
 _BRACKET = re.compile(r"\s*([(\[])([^()\[\]]{1,20})([)\]])$")
 _PLAIN = str.maketrans("：，；、（）【】［］｜＝％／", ":,;,()[][]|=%/")  # one character for one: places stay the same
 _TENSOR = re.compile(r", *(?:device|dtype|grad_fn|requires_grad)=(?:'[^']{0,40}'|<[^>]{0,60}>|[\w.]{1,40})")
