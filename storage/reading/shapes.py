@@ -20,7 +20,7 @@ MAX_SHAPES = 10_000  # remembered of one pattern
 MAX_PATTERNS = 100
 MAX_LENGTH = 1000  # characters of a shape that is remembered
 _ZEROS = bytes(ord("0") if chr(byte).isdigit() else byte for byte in range(256))
-_COUNTS = re.compile(r"\{\d+(?:,\d*)?\}|\(\?P<\w+>")  # digits of a pattern that stand for no text
+_COUNTS = re.compile(r"(?<!\\)\{\d+(?:,\d*)?\}|\(\?P<\w+>")  # digits of a pattern that stand for no text
 _ANY_DIGIT = re.compile(r"\\d|0-9")
 _UNSAFE = re.compile(r"\\x|\[\^[^\]]*[0-9]")  # characters by their number; all digits but some
 

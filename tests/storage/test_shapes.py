@@ -13,12 +13,12 @@ from storage.reading.containers import stanzas
 from storage.reading.events.rules import TRIGGER
 
 PATTERNS = (
-    "loss", r"\bf1\b", r"A[12]00", "[^5]x", "[^0-9]x", r"\d{3}", "[3-7]+ of", r"(?P<n1>[0-9]+)%", r"\x31", "^9", r"[0-9]\n$",
-    TRIGGER, facts.TRIGGER, stanzas._HEADING,
+    "loss", r"\bf1\b", r"A[12]00", "[^5]x", "[^0-9]x", r"\d{3}", "[3-7]+ of", r"(?P<n1>[0-9]+)%", r"\x31", "^9", r"\{1}",
+    r"[0-9]\n$", TRIGGER, facts.TRIGGER, stanzas._HEADING,
 )  # fmt: skip
 LINES = (
     "epoch {} took {}% of it", "f{} is {}", "GPU A{} {}x", "{}", "loss {} of {}", "exit code {} at {}", "step {}/{}",
-    "步 {} {}", "==== Step {} ====", "skipped iterations: {} ({})",
+    "步 {} {}", "==== Step {} ====", "skipped iterations: {} ({})", "{} of {{{}}}",
 )  # fmt: skip
 
 
