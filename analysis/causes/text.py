@@ -10,7 +10,8 @@ import numpy as np
 from analysis.attribution import Clue
 from analysis.clues import Seen
 from analysis.ending import Incident, incident_at, told
-from analysis.evidence import times
+from analysis.evidence import place, times
+from analysis.losses import loss_kind
 from analysis.segment import Segment
 from messages import N_, Text
 
@@ -117,6 +118,21 @@ def reason(*words: str) -> Probe:
     return probe
 
 
+def loss_was_no_number(segment: Segment, row: int, known: int) -> Seen | None:
+    """The last training rows before hold no finite loss: scripts stop themselves then."""
+    main = loss_kind(segment).main
+    if main is None or row < 0:
+        return None
+    last = segment.values(main)[: row + 1]
+    finite = np.flatnonzero(np.isfinite(last))
+    since = int(finite[-1]) + 1 if len(finite) else 0
+    bad = np.flatnonzero(~np.isfinite(last[since:]) & segment.printed(main)[since : row + 1])
+    if not len(bad):
+        return Seen(False, Text(N_("the last loss before is a finite number")))
+    gaps = {"step": place(segment, since + int(bad[0]))}
+    return Seen(True, Text(N_("the loss is NaN or infinite from step {step:,} on"), gaps))
+
+
 def _events(segment: Segment, line: int) -> tuple:
     incident: Incident | None = incident_at(segment, line)
     return incident.events if incident else ()
@@ -187,6 +203,10 @@ CAUSES: dict[str, tuple[str, tuple[str, ...]]] = {
         N_("The program: an exception in the training script or a library"),
         (N_("Read the last frame of the traceback and repeat the step with the same batch."),),
     ),
+    "not_finite": (
+        N_("The loss had become NaN or infinite, and the program stopped itself"),
+        (N_("Restart from a checkpoint that was saved before the loss broke: one saved after it may hold NaN as well."),),
+    ),
     "start_arguments": (
         N_("The launch: arguments, files or packages do not fit"),
         (N_("Correct what the message names and start again: nothing was trained wrongly."),),
@@ -240,7 +260,9 @@ CLUES: tuple[Clue, ...] = (
     Clue((TIMEOUT, CRASH), "hardware", 5, (), among(HARDWARE)),
     Clue((CRASH,), "device_code", 4, (), among(DEVICE)),
     Clue((CRASH,), "network", 3, (), among(NETWORK)),
-    Clue((CRASH,), "program", 3, (), among({"traceback"})),
+    Clue((CRASH,), "not_finite", 4, (), among({"not_finite"})),
+    Clue((CRASH,), "not_finite", 3, (), loss_was_no_number, against=False),
+    Clue((CRASH,), "program", 3, (), among({"traceback", "exception"})),
     Clue((CRASH,), "start_arguments", 4, (), among({"argument_error", "import_error", "file_not_found"})),
     Clue((CRASH,), "disk", 5, (), among({"disk_full"})),
     Clue((CRASH,), "leftover", 5, (), among({"port_in_use"})),

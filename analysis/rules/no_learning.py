@@ -34,6 +34,7 @@ ROWS = 24
 START_ROWS = 10
 RESUMED_STEP = 0.02  # of the steps so far: a launch that begins later than this goes on with something
 TO_LEARN = 1.0  # a launch that begins below this loss has little left to learn
+RECOVERED = 3.0  # times the fall that was wanted, from which on a slow beginning is over
 MUCH_TO_LEARN = 3.0  # a launch that begins above this should lose a good part of it
 
 
@@ -170,7 +171,8 @@ def _slow(segment: Segment, loss: Track, fall: float, slow_steps: int) -> Still 
     course = rates(segment)
     if level <= start + np.log1p(-fall) or (course is not None and course.warming[loss.rows[at]]):
         return None
-    return Still(at, None, start, level, 0.0, slow=True)
+    lower = np.flatnonzero(loss.x[at + 1 :] < start + np.log1p(-RECOVERED * fall))
+    return Still(at, at + 1 + int(lower[2]) if len(lower) > 2 else None, start, level, 0.0, slow=True)
 
 
 def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_scratch: bool) -> Finding:
@@ -187,9 +189,14 @@ def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_s
     title = Text(N_("Loss has not fallen: {start:.4g} at the start, {level:.4g} at step {step:,}"), gaps)
     if still.slow:
         title = Text(N_("Loss falls very slowly: from {start:.4g} to {level:.4g} by step {step:,}"), gaps)
+        if end is not None:
+            title = Text(
+                N_("Loss fell slowly at first: {start:.4g}, still {level:.4g} at step {step:,}, until step {end:,}"), gaps
+            )
     elif end is not None:
         title = Text(N_("Loss did not fall until step {end:,}"), gaps)
     severe = Severity.CRITICAL if end is None and not still.slow and from_scratch else Severity.WARNING
+    severe = Severity.INFO if still.slow and end is not None else severe
     return finding_at(
         segment,
         kind="no_learning",

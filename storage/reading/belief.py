@@ -19,7 +19,10 @@ from storage.reading.plans import LOSS_ROLES
 REPEATS, REPEATS_WEAK = 3, 10  # lines under the same names before they are believed; of a declared weak form …
 REPEATS_DOCUMENT = 6  # … and in a document, which shows examples
 _DOCUMENT = re.compile(rb"\s*(?:#{1,2} \S[^\n]*\n\s*\n|<!DOCTYPE|<html|<!--)", re.IGNORECASE)
-REPEATS_ALONE, REPEATS_ALONE_GROWING = 10, 200  # a loss without a step, in a whole log and in one that still grows
+REPEATS_ALONE, REPEATS_ALONE_GROWING = (
+    10,
+    200,
+)  # different losses without a step that make a whole log; lines, in one that still grows
 REPEATS_OTHER = 10  # … and of another form in which a declared log goes on
 MAX_WAITING, MAX_KINDS = 500, 1000
 _NO_TRAINING = re.compile(r"\b(?:eval|valid|val|test|dev|bench|infer|generat|warm)", re.IGNORECASE)
@@ -104,7 +107,7 @@ class Belief:
             return [line]
         self._waiting = [*self._waiting[-MAX_WAITING:], line]
         same = [one for one in self._waiting if one.plan.names == line.plan.names]
-        return self._take(same) if len(same) >= REPEATS_ALONE_GROWING else []
+        return self._take(same) if len(same) >= REPEATS_ALONE_GROWING and _differ(same) else []
 
     def _declared(self, line: Waiting) -> Waiting:
         if line.plan.format is not None and not line.plan.weak and is_main(line.plan):
@@ -174,7 +177,7 @@ class Belief:
             return []
         alone = [line for line in waiting if _alone(line.plan)]
         waiting = [line for line in waiting if not _alone(line.plan)]
-        if not waiting and len(alone) >= REPEATS_ALONE:
+        if not waiting and _differ(alone):
             waiting = alone
         sure = [line for line in waiting if line.plan.weak or {"step_printed", "epoch"} & set(line.plan.names)]
         sure = sure if len(sure) < 2 or _moves(sure) else []
@@ -214,6 +217,11 @@ def _moves(lines: list[Waiting]) -> bool:
     if not lines or "step_printed" not in lines[0].plan.names:
         return True
     return any(_said(one) != _said(lines[0]) for one in lines[1:])
+
+
+def _differ(lines: list[Waiting]) -> bool:
+    """Say whether there are as many different values as a log of nothing but losses has: an assignment in code is one."""
+    return len({tuple(_said(one)) for one in lines}) >= REPEATS_ALONE
 
 
 def _said(line: Waiting) -> list[str]:

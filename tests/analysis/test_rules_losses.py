@@ -236,6 +236,15 @@ def test_no_fall_after_the_warm_up_is_critical_and_a_slow_fall_a_caution() -> No
     assert alarms("no_learning", run(loss=noisy(1500, level=8.7) * np.linspace(1, 0.5, 1500), lr=rate)) == []
 
 
+def test_a_slow_beginning_that_is_over_is_no_alarm_any_more() -> None:
+    course = np.r_[np.linspace(1, 0.92, 1500), np.linspace(0.92, 0.4, 1500)]
+    segment = run(loss=noisy(3000, level=8.7) * course)
+    assert [str(f.severity) for f in alarms("no_learning", segment.head(1500))] == ["warning"]
+    assert alarms("no_learning", segment) == []
+    (told,) = (f for f in diagnose([segment]).findings if f.kind == "no_learning")
+    assert "until step" in told.title.render()
+
+
 def test_no_fall_during_the_warm_up_or_of_a_resumed_run_is_normal() -> None:
     rate = np.minimum(np.arange(1500) / 1500, 1) * 1e-3
     assert alarms("no_learning", run(loss=noisy(1500, level=8.7), lr=rate)) == []

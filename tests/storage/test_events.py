@@ -153,6 +153,25 @@ TRACEBACK = """Traceback (most recent call last):
 """
 
 
+class TestWrapped:
+    """What a container's collector puts around the lines of a program is no part of them."""
+
+    JSON = ('{{"log": {line}, "stream": "stderr", "time": "2025-03-04T10:11:12.5Z"}}', json.dumps)
+    CRI = ("2025-03-04T10:11:12.123456789Z stderr F {line}", lambda line: line.rstrip("\n"))
+
+    @pytest.mark.parametrize(("form", "written"), [JSON, CRI])
+    def test_a_traceback_is_read_within(self, form, written):
+        lines = TRACEBACK.format(last="ValueError: bad shape").splitlines(keepends=True)
+        events = events_of("".join(form.format(line=written(line)) + "\n" for line in lines))
+        assert [(event.kind, event.text) for event in events] == [("traceback", "ValueError: bad shape")]
+        assert events[0].data["frame"] == "/lib/model.py:7 in forward"
+
+    @pytest.mark.parametrize(("form", "written"), [JSON, CRI])
+    def test_what_must_stand_at_the_start_of_a_line_is_found_and_shown_alone(self, form, written):
+        (event,) = events_of(form.format(line=written("Killed\n")) + "\n")
+        assert (event.kind, event.text) == ("killed", "Killed")
+
+
 class TestTracebacks:
     @pytest.mark.parametrize("pieces", [1, 2, 6])
     def test_one_event_at_the_last_line(self, pieces):
