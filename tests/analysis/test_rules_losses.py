@@ -237,7 +237,7 @@ def test_no_fall_after_the_warm_up_is_critical_and_a_slow_fall_a_caution() -> No
 
 
 def test_a_slow_beginning_that_is_over_is_no_alarm_any_more() -> None:
-    course = np.r_[np.linspace(1, 0.92, 1500), np.linspace(0.92, 0.4, 1500)]
+    course = np.r_[np.linspace(1, 0.93, 150), np.linspace(0.93, 0.92, 1350), np.linspace(0.92, 0.4, 1500)]
     segment = run(loss=noisy(3000, level=8.7) * course)
     assert [str(f.severity) for f in alarms("no_learning", segment.head(1500))] == ["warning"]
     assert alarms("no_learning", segment) == []
