@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.reading import commas, ends, formats, rows, threads
+from storage.reading import commas, ends, formats, rows
 from storage.reading.belief import is_document
 from storage.reading.chronicle import Chronicle
 from storage.reading.config import ConfigScanner
@@ -49,7 +49,6 @@ from storage.reading.text import TextReader
 from storage.types import ROW_SCHEMA, Batch, Event, ParseReport, Unparsed
 
 CHUNK = 1 << 24
-MANY = 1 << 20  # bytes that are read by two threads, one a block ahead of the other
 STATE_VERSION = 5  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
 _BOXES: dict[str, Any] = {container.name: container for container in (*CONTAINERS, TfEvents)}
 # Containers whose records stand among other text, and what a block must hold to be worth a look.
@@ -121,9 +120,7 @@ class LogReader:
             self._decoder.bytes += len(data)
             box = self._boxes.setdefault(TfEvents.name, TfEvents())
             return self._batch(self._noted(self._boxed(TfEvents.name, box, box.feed(data), None)))
-        reads = (read for block in self._decoder.feed(data) for read in self._block(block))
-        many = len(data) > MANY and threads.COUNT > 1
-        return [batch for read in (threads.ahead(reads) if many else reads) for batch in self._batch(read)]
+        return [batch for block in self._decoder.feed(data) for read in self._block(block) for batch in self._batch(read)]
 
     def finish(self) -> list[Batch]:
         """Take the end of the file: the last line may have no end. Raises UnreadableLog if there was no text."""

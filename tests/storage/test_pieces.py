@@ -179,7 +179,6 @@ def test_threads_make_no_difference(monkeypatch: pytest.MonkeyPatch, name: str, 
     assert len(whole["rows"]) > 500
     monkeypatch.setattr(decode, "BLOCK", 1500)
     monkeypatch.setattr(reading, "BYTES", 3000)
-    monkeypatch.setattr(reading, "MANY", 0)
     monkeypatch.setattr(text, "PIECE", 4)
     for count in (1, 2, 3):
         monkeypatch.setattr(threads, "COUNT", count)
