@@ -57,7 +57,7 @@ def _wait(url: str, server: subprocess.Popen, log: Path) -> None:
     pytest.fail(f"The server did not start:\n{log.read_text(errors='replace')[-3000:]}")
 
 
-def wait_for(check, seconds: float = 30.0):
+def wait_for(check, seconds: float = 120.0):
     """Return what `check` returns once that is true; fail when it takes too long."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -151,7 +151,7 @@ def test_a_store_in_use_is_a_sentence_with_the_pid(tmp_path):
         assert (code, answer["error"]) == (4, "StoreLocked")
         assert str(holder.pid) in answer["message"]
     finally:
-        holder.communicate(b"\n", timeout=10)
+        holder.communicate(b"\n", timeout=120)
 
 
 def test_data_check_counts_the_bad_samples_with_their_lines_R201(tmp_path):

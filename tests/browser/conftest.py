@@ -1,5 +1,6 @@
 """A real Chromium, and what a visitor sees and does in it."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import TimeoutError as Timeout
 
 from tests.serving import ROOT, Served
 
@@ -38,7 +40,7 @@ class Visit:
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("requestfailed", lambda request: self._failed(request))
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(120_000)  # how long a busy machine may take says nothing about the pages
 
     def _failed(self, request) -> None:
         # What leaves the machine must not exist; a request that we cut off ourselves by moving on is none.
@@ -62,9 +64,11 @@ class Visit:
         return self.page.evaluate(script)
 
     def shoot(self, name: str) -> None:
+        """Keep a picture for people to look at; where the browser does not get to draw one, there is none."""
         SCREENSHOTS.mkdir(exist_ok=True)
         self.page.wait_for_timeout(700)
-        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+        with contextlib.suppress(Timeout):
+            self.page.screenshot(path=SCREENSHOTS / f"{name}.png", timeout=30_000)
 
     def close(self) -> None:
         self.context.close()
