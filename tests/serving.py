@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-START_SECONDS = 90
+START_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def serving(data_dir: Path, log: Path, *, options: tuple[str, ...] = (), base: s
             yield Served(url, data_dir, server.pid)
         finally:
             server.terminate()
-            server.wait(30)
+            server.wait(120)
 
 
 def _wait(url: str, server: subprocess.Popen, log: Path) -> None:

@@ -39,7 +39,7 @@ def test_run_prints_its_address_and_serves_there(tmp_path):
             wait_for(lambda: answers(f"http://127.0.0.1:{port}/healthz"), 120)
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(60)
+            server.wait(120)
     printed = (tmp_path / "said").read_text()
     assert f"http://localhost:{port}" in printed
     assert "Installing" not in printed  # what stands there already is not installed again

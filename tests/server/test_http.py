@@ -124,7 +124,7 @@ def test_rows_are_there_while_the_request_is_still_open(server):
 
     def growing():
         yield lines(1, 10).encode()
-        go_on.wait(30)
+        go_on.wait(120)
         yield line(11).encode()
 
     answers = []
@@ -297,7 +297,7 @@ def follow_and_stop(server, tmp_path):
             file.write(line(2011))
         assert json.loads(follower.stdout.readline())["last_step"] == 2011
         follower.send_signal(signal.SIGINT)
-        assert follower.wait(30) == 0
+        assert follower.wait(120) == 0
 
 
 def test_a_base_path_tokens_and_a_stop_while_somebody_sends(tmp_path):

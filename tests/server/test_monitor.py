@@ -97,12 +97,12 @@ def test_telling_of_rows_never_waits_for_a_diagnosis(monitored):
 
     def diagnose(_run):
         begun.set()
-        end.wait(60)
+        end.wait(120)
         return None, diagnosis()
 
     monitor = monitored(diagnose, 0.1)
     monitor.changed("slow")
-    assert begun.wait(60)
+    assert begun.wait(120)
     telling = threading.Thread(target=lambda: [monitor.changed(f"run {number}") for number in range(1000)])
     telling.start()
     telling.join(30)
@@ -147,7 +147,7 @@ def test_a_nan_in_a_watched_log_is_told_without_anybody_opening_a_page(service, 
     with log.open("a") as file:
         file.write(line(201).replace("loss: 8.7990", "loss: nan").replace("logits_loss: 8.1", "logits_loss: nan"))
         file.write(lines(202, 230).replace("loss: 8.", "loss: nan #"))
-    assert heard.wait(30)
+    assert heard.wait(120)
     run = service.store.runs()[0].id
     kept = service.store.diagnosis(run, "robust")
     assert kept is not None

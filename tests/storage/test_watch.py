@@ -470,7 +470,7 @@ def test_the_thread_starts_and_stops(desk):
     desk.watcher.start()
     try:
         desk.write(lines(1, 10))
-        assert heard.wait(10)
+        assert heard.wait(120)
     finally:
         desk.watcher.stop()
     assert desk.steps() == up_to(10)
