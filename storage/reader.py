@@ -256,7 +256,7 @@ class LogReader:
         wide = self._long.wide(table) if name in (JsonLines.name, Delimited.name) else table
         kinds, found = rows.canonical(wide, box.units, self._text.columns)
         if long := wide is not table:
-            kinds = self._long.kinds(rows.numbers(found, "step_printed"), kinds, rows.measures(len(kinds), found))
+            kinds = self._long.kinds(rows.numbers(len(kinds), found, "step_printed"), kinds, rows.measures(len(kinds), found))
         at = table["line"].to_numpy()
         numbers = block.numbers[at] if block else at
         if stray and block is not None:

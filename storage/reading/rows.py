@@ -266,8 +266,10 @@ def trains(part: pa.Table) -> pa.Array:
     return pa.array(is_kind(part, "train") & measured)
 
 
-def numbers(found: Mapping[str, pa.Array], name: str) -> np.ndarray:
-    """Return a canonical column as float64 with NaN for null."""
+def numbers(count: int, found: Mapping[str, pa.Array], name: str) -> np.ndarray:
+    """Return a canonical column as float64 (count,) with NaN for null; one that is not there is all NaN."""
+    if name not in found:
+        return np.full(count, np.nan)
     return found[name].cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
 
 

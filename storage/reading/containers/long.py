@@ -43,6 +43,8 @@ class Long:
         result = np.array(kinds.to_pylist(), dtype=object)
         for at in np.flatnonzero(result == "train"):
             step = float(steps[at])
+            if np.isnan(step):  # it says nothing about its place
+                continue
             if step == self._last == self._before:
                 result[at] = "more"
             elif not step > self._last and not losses[at]:
