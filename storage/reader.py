@@ -35,8 +35,8 @@ from storage.reading.containers import (
     TfEvents,
     TrainerState,
 )
+from storage.reading.containers.exported import LongTable, of_one_run
 from storage.reading.containers.lines import Problem, Problems
-from storage.reading.containers.long import Long, of_one_run
 from storage.reading.decode import Block, Decoder
 from storage.reading.events import EventScanner
 from storage.reading.forms import Beyond, Seen, style_of_container
@@ -107,7 +107,7 @@ class LogReader:
         self._cells = b""  # the last line that was read of a table
         self._mode: str | None = formats.kind_of(format_name) if format_name else None
         self._text = TextReader(format_name)
-        self._beyond, self._long = Beyond(), Long()
+        self._beyond, self._long = Beyond(), LongTable()
         self._boxes: dict[str, Any] = {}
         if state and not state.get("fresh"):
             self._restore(state)
@@ -268,7 +268,7 @@ class LogReader:
         if not len(at):
             return []
         per_epoch = getattr(box, "per_epoch", False)
-        part = rows.part(at if places is None else places[at], numbers, kinds, found, per_epoch=per_epoch, open=long)
+        part = rows.part(at if places is None else places[at], numbers, kinds, found, per_epoch=per_epoch, opens=long)
         self._text.rows[name] += len(at)
         if name in _MAIN or stray:
             losses = part["line"].filter(rows.trains(part)).to_numpy()

@@ -19,10 +19,8 @@ from storage.reading.plans import LOSS_ROLES
 REPEATS, REPEATS_WEAK = 3, 10  # lines under the same names before they are believed; of a declared weak form …
 REPEATS_DOCUMENT = 6  # … and in a document, which shows examples
 _DOCUMENT = re.compile(rb"\s*(?:#{1,2} \S[^\n]*\n\s*\n|<!DOCTYPE|<html|<!--)", re.IGNORECASE)
-REPEATS_ALONE, REPEATS_ALONE_GROWING = (
-    10,
-    200,
-)  # different losses without a step that make a whole log; lines, in one that still grows
+REPEATS_ALONE = 10  # different losses without a step that make a log of nothing but losses …
+REPEATS_ALONE_GROWING = 200  # … and lines of them, as long as the log still grows
 REPEATS_OTHER = 10  # … and of another form in which a declared log goes on
 MAX_WAITING, MAX_KINDS = 500, 1000
 _NO_TRAINING = re.compile(r"\b(?:eval|valid|val|test|dev|bench|infer|generat|warm)", re.IGNORECASE)
@@ -79,7 +77,7 @@ class Belief:
             return []
         if plan.format is not None and not plan.weak and not self.document:
             return [self._declared(line)]
-        if _alone(plan):
+        if _is_loss_alone(plan):
             return self._lone(line)
         if plan.names in self.kinds:
             return [line]
@@ -93,7 +91,7 @@ class Belief:
             return []
         self._waiting = [*self._waiting[-MAX_WAITING:], line]
         same = [one for one in self._waiting if one.plan.names == plan.names]
-        if len(same) < (REPEATS_DOCUMENT if self.document else REPEATS_WEAK if plan.weak else REPEATS) or not _moves(same):
+        if len(same) < (REPEATS_DOCUMENT if self.document else REPEATS_WEAK if plan.weak else REPEATS) or not _say_more(same):
             return []
         self.document = False
         self.kinds[plan.names] = plan.kind
@@ -107,7 +105,7 @@ class Belief:
             return [line]
         self._waiting = [*self._waiting[-MAX_WAITING:], line]
         same = [one for one in self._waiting if one.plan.names == line.plan.names]
-        return self._take(same) if len(same) >= REPEATS_ALONE_GROWING and _differ(same) else []
+        return self._take(same) if len(same) >= REPEATS_ALONE_GROWING and _vary(same) else []
 
     def _declared(self, line: Waiting) -> Waiting:
         if line.plan.format is not None and not line.plan.weak and is_main(line.plan):
@@ -175,12 +173,12 @@ class Belief:
         if self.main is not None or self.kinds or self.document:
             self.examples = len(waiting) if self.document else 0
             return []
-        alone = [line for line in waiting if _alone(line.plan)]
-        waiting = [line for line in waiting if not _alone(line.plan)]
-        if not waiting and _differ(alone):
+        alone = [line for line in waiting if _is_loss_alone(line.plan)]
+        waiting = [line for line in waiting if not _is_loss_alone(line.plan)]
+        if not waiting and _vary(alone):
             waiting = alone
         sure = [line for line in waiting if line.plan.weak or {"step_printed", "epoch"} & set(line.plan.names)]
-        sure = sure if len(sure) < 2 or _moves(sure) else []
+        sure = sure if len(sure) < 2 or _say_more(sure) else []
         if len(sure) < SHORT_LOG * lines:
             return []
         for line in sure:
@@ -212,24 +210,24 @@ def _evaluates(line: Waiting) -> bool:
     return line.plan.kind == "eval"
 
 
-def _moves(lines: list[Waiting]) -> bool:
+def _say_more(lines: list[Waiting]) -> bool:
     """Say whether lines that name a step say anything new: in a chat the same words come back."""
     if not lines or "step_printed" not in lines[0].plan.names:
         return True
-    return any(_said(one) != _said(lines[0]) for one in lines[1:])
+    return any(_values(one) != _values(lines[0]) for one in lines[1:])
 
 
-def _differ(lines: list[Waiting]) -> bool:
+def _vary(lines: list[Waiting]) -> bool:
     """Say whether there are as many different values as a log of nothing but losses has: an assignment in code is one."""
-    return len({tuple(_said(one)) for one in lines}) >= REPEATS_ALONE
+    return len({tuple(_values(one)) for one in lines}) >= REPEATS_ALONE
 
 
-def _said(line: Waiting) -> list[str]:
+def _values(line: Waiting) -> list[str]:
     found = tokens.tokens(tokens.plain(line.text))
     return [found[field.token].text for field in line.plan.fields if field.column != "timestamp" and field.token < len(found)]
 
 
-def _alone(plan: Plan) -> bool:
+def _is_loss_alone(plan: Plan) -> bool:
     """Say whether an undeclared line has nothing but a loss."""
     return plan.weak and plan.format is None
 

@@ -91,7 +91,7 @@ def _aliases() -> dict[str, str]:
 
 
 @cache
-def rank(printed: str) -> int:
+def precedence(printed: str) -> int:
     """Return 0 for a column's own name, n for its n-th alias; names that are not known come last."""
     key = squash(_split_unit(printed)[0])
     name = _aliases().get(key)

@@ -13,7 +13,7 @@ _BAR = re.compile(  # a progress bar: percent, steps, clocks and pace
 )
 _BATCH = re.compile(r"(?<![/\w])(?i:(?:mini[-_ ]?)?batch(?:_?idx)?|批次)[ :#=\[(]*$")  # the step of an epoch
 _COUNTED = re.compile(r" *(?i:(?:mini-?)?batches|steps|iters|iterations|updates)\b")  # `200/2983 batches`
-_TWO = re.compile(r"\W*\[ *[0-9]+ */ *[0-9]+ *\] *\[ *[0-9]+ */ *[0-9]+ *\]")  # `[0/25][50/1583]`
+_TWO_COUNTERS = re.compile(r"\W*\[ *[0-9]+ */ *[0-9]+ *\] *\[ *[0-9]+ */ *[0-9]+ *\]")  # `[0/25][50/1583]`
 _LIST = re.compile(r"\W{0,3}\[ *[0-9]+, +[0-9]+\][\s:]")  # `[1,  2000] loss: 2.1`: epoch and step
 _OF_TRAINING = re.compile(r"(?i:\btrain(?:ing)?)[\s:]*$")
 _STEP_NAMES, _ITER_NAMES = ("global_step", "step", "current_step"), ("iter", "iteration", "micro_step", "batch_idx", "it")
@@ -87,9 +87,8 @@ def _place(
         return None
     if _counts(builder, line, found, pair.token):
         return "step"
-    if pair.token == 0 and not names_epoch and _TWO.match(line):
-        return "epoch"
-    return "epoch" if not names_epoch and _bracketed(line, found, pair.token) else None
+    first_of_two = pair.token == 0 and _TWO_COUNTERS.match(line)
+    return "epoch" if not names_epoch and (first_of_two or _bracketed(line, found, pair.token)) else None
 
 
 def _counts(builder: Builder, line: str, found: list[tokens.Token], token: int) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from messages import N_, Text
-from storage.reading import columns, places, tokens
+from storage.reading import columns, places, tokens, wrapped
 from storage.reading.fields import Builder, Damage, Field, Form, Plan
 
 LOSS_ROLES = ("loss", "main_loss")
@@ -22,7 +22,6 @@ _EVAL_LINE = re.compile(
 _CALLER = re.compile(r"\w:\w|^__\w+__$")  # `__main__:train:88`
 _LEVEL = re.compile(r".{0,200}\b(?:INFO|DEBUG|WARNING|NOTICE)\b[\]:|\s-]*")  # what a logger prints before the message
 _POD = re.compile(r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])")  # kubectl, stern
-_IN_JSON = re.compile(r'\{.{0,2000}?"(?:message|log|msg|line|textPayload)": ?"(?P<message>(?:[^"\\]|\\.)*)"')
 _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter"), "step_time_seconds"),
     **dict.fromkeys(("it/s", "iter/s", "steps/s"), "steps_per_second"),
@@ -47,7 +46,7 @@ def declared(line: str, found: list[tokens.Token], form: Form, spans: Mapping[st
             return Damage(form.format, Text(N_("{value} is not a number"), {"value": understood.broken}))
         if form.complete and re.search(r"[^\W\d]", understood.tail):
             return Damage(form.format, Text(N_("the line breaks off")))
-        for pair in sorted(_shared(line, found, understood.pairs), key=_rank):
+        for pair in sorted(_shared(line, found, understood.pairs), key=_precedence):
             if pair.token not in claimed and pair.name is not None and found[pair.token].kind != "stamp":
                 _declared_pair(builder, form, pair)
     _stamp(builder, found)
@@ -65,9 +64,9 @@ def _twice(one: Field, fields: tuple[Field, ...]) -> bool:
     return first is not one and first.described is not None and first.described.role in LOSS_ROLES
 
 
-def _rank(pair: tokens.Pair) -> int:
+def _precedence(pair: tokens.Pair) -> int:
     """Return what goes before: a column's own name before its aliases, as columns.toml orders them (`loss_avg=3 loss=2`)."""
-    return columns.rank(pair.name or "")
+    return columns.precedence(pair.name or "")
 
 
 def _declared_pair(builder: Builder, form: Form, pair: tokens.Pair) -> None:
@@ -121,7 +120,7 @@ def undeclared(line: str, found: list[tokens.Token]) -> Plan | Damage | None:
     builder.beside = columns.beside(frozenset(pair.name for pair in understood.pairs if pair.name))
     places.names(builder, line, found, understood.pairs)
     places.counters(builder, line, found, understood.pairs)
-    for pair in sorted(_shared(line, found, understood.pairs), key=_rank):
+    for pair in sorted(_shared(line, found, understood.pairs), key=_precedence):
         if found[pair.token].kind == "stamp" or pair.token in {*builder.fields, *builder.used} or pair.name is None:
             continue
         if _is_place_in_source(line, found[pair.token], pair.name) or _NO_METRIC.search(pair.name):
@@ -155,8 +154,7 @@ def _is_place_in_source(line: str, token: tokens.Token, name: str) -> bool:
 
 def _understood(line: str, found: list[tokens.Token], loose: int) -> float:
     """Return the share of a line that is names and numbers, of the message alone where a collector wrapped it in JSON."""
-    if inner := _IN_JSON.match(line):
-        message = inner["message"]
+    if (message := wrapped.written(line)) is not None:
         found = tokens.tokens(message)
         return _understood(message, found, tokens.pairs(message, found).loose)
     prefix = _prefix_letters(line, found)

@@ -36,11 +36,11 @@ def part(
     *,
     plan: Plan | None = None,
     per_epoch: bool = False,
-    open: bool = False,
+    opens: bool = False,
 ) -> pa.Table:
     """Return rows of one kind of line: `at` = place in the block, `numbers` = line numbers, `found` = canonical columns.
 
-    `open` = rows behind a training record may add to it.
+    `opens` = rows behind a training record may add to it.
     """
     count = len(at)
     kinds = pa.repeat(kind, count) if isinstance(kind, str) else kind
@@ -48,7 +48,7 @@ def part(
     anchor = pc.or_(_of_kind(kinds, "train"), pc.and_(_of_kind(kinds, "eval"), declared))
     fixed: dict[str, Any] = {"at": at, "line": numbers, "kind": kinds, "anchor": anchor}
     fixed["per_epoch"] = pa.repeat(per_epoch or bool(plan and plan.per_epoch), count)
-    fixed["open"] = pa.repeat(open or bool(plan and plan.open), count)
+    fixed["open"] = pa.repeat(opens or bool(plan and plan.open), count)
     for name, kind_of in _PLACES.items():
         fixed[name] = found.get(name, pa.nulls(count, kind_of))
     return pa.table({**fixed, **{name: column for name, column in found.items() if name not in _PLACES}})
@@ -150,7 +150,7 @@ def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Co
     second: list[pa.Array] = []
     kinds = _kind_columns(table)
     beside = columns.beside(frozenset(table.column_names))
-    for name in sorted(table.column_names, key=_rank):
+    for name in sorted(table.column_names, key=_precedence):
         column = table[name].combine_chunks()
         if name == "line" or name in kinds or column.null_count == len(column):
             continue
@@ -186,10 +186,10 @@ def _add(
         described.setdefault(name, Column(name, printed, meaning.unit, meaning.role if name == meaning.name else None))
 
 
-def _rank(name: str) -> tuple[int, bool, str]:
-    """Return what decides which of two names for one thing is taken: the global step, the canonical name, the alphabet."""
+def _precedence(name: str) -> tuple[int, int, str]:
+    """Return what decides which of two names for one thing wins: the global step, the order of columns.toml, the alphabet."""
     key = columns.squash(name)
-    return _STEP_ORDER.index(key) if key in _STEP_ORDER else len(_STEP_ORDER), name not in columns.canonical(), name
+    return _STEP_ORDER.index(key) if key in _STEP_ORDER else len(_STEP_ORDER), columns.precedence(name), name
 
 
 def _stamps(column: pa.Array) -> pa.Array | None:

@@ -72,7 +72,7 @@ def unlike(whole: Diagnosis, live: Diagnosis, rows: int) -> list[str]:
     ]
 
 
-def hold(run: Simulated, piece: int = PIECE) -> None:
+def assert_live_is_as_in_one_go(run: Simulated, piece: int = PIECE) -> None:
     segment = run.segment
     rows, events = table(segment), said(segment)
     whole = diagnose(split_segments(rows, events=events, config=segment.config))
@@ -85,23 +85,23 @@ def hold(run: Simulated, piece: int = PIECE) -> None:
 
 @pytest.mark.parametrize("fault", lab.FAULTS)
 def test_every_fault_of_the_loss_is_found_as_in_one_go(fault: str) -> None:
-    hold(lab.simulate(rows=ROWS, seed=1, fault=fault))
+    assert_live_is_as_in_one_go(lab.simulate(rows=ROWS, seed=1, fault=fault))
 
 
 @pytest.mark.parametrize("kind", lab.KINDS)
 def test_every_healthy_kind_stays_as_quiet(kind: str) -> None:
-    hold(lab.simulate(rows=ROWS, seed=2, kind=kind))
+    assert_live_is_as_in_one_go(lab.simulate(rows=ROWS, seed=2, kind=kind))
 
 
 @pytest.mark.parametrize("fault", [name for name in machine.ALL_FAULTS if name != "periodic_pause"])
 def test_every_fault_of_the_machine_is_found_as_in_one_go(fault: str) -> None:
-    hold(machine.simulate(rows=ROWS, seed=1, fault=fault))
+    assert_live_is_as_in_one_go(machine.simulate(rows=ROWS, seed=1, fault=fault))
 
 
 @pytest.mark.parametrize("piece", [450, 3700, 9000])
 @pytest.mark.parametrize("fault", ["spike", "divergence", "nan_to_end"])
 def test_the_size_of_the_pieces_makes_no_difference(fault: str, piece: int) -> None:
-    hold(lab.simulate(rows=ROWS, seed=7, fault=fault), piece)
+    assert_live_is_as_in_one_go(lab.simulate(rows=ROWS, seed=7, fault=fault), piece)
 
 
 def test_while_a_launch_is_short_the_diagnosis_is_that_of_one_go() -> None:

@@ -51,7 +51,7 @@ class Walk:
         self.page.get_by_test_id("stSidebarNav").get_by_role("link", name=name).click()
         self.clicks += 1
 
-    def reads(self, *words: str) -> None:
+    def assert_reads(self, *words: str) -> None:
         """See these words, after no more clicks than anybody should need."""
         for word in words:
             self.page.get_by_text(word).first.wait_for()
@@ -69,26 +69,26 @@ def test_is_my_run_healthy(walk):
     cells.first.wait_for(state="attached")
     assert any("Sick" in text for text in cells.all_inner_texts())  # without a click
     walk.open_worst_run()
-    walk.reads("Sick", "Loss jumped")
+    walk.assert_reads("Sick", "Loss jumped")
 
 
 def test_since_when_not(walk):
     walk.open_worst_run()
-    walk.reads("since step 4,0")
+    walk.assert_reads("since step 4,0")
 
 
 def test_what_do_i_do(walk):
     walk.open_worst_run()
-    walk.reads("Do now", "Stop")
+    walk.assert_reads("Do now", "Stop")
 
 
 def test_when_is_it_done(walk):
     walk.open_worst_run()
-    walk.reads("Time left", "min")
+    walk.assert_reads("Time left", "min")
 
 
 def test_what_does_it_cost(walk):
     walk.open_worst_run()
     walk.menu("Time & cost")
     walk.page.wait_for_url("**/cost*")
-    walk.reads("Where the time went", "$")
+    walk.assert_reads("Where the time went", "$")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis import ending
 from storage.reading.events import FAILURES, EventScanner, scan, why_failed
 from storage.reading.events.memory import memory_of
 from storage.reading.events.rules import _TABLE, RULES, TRIGGER
@@ -151,6 +152,10 @@ TRACEBACK = """Traceback (most recent call last):
     raise RuntimeError("CUDA out of memory")
 {last}
 """
+
+
+def test_analysis_weighs_failures_as_the_reader_does():
+    assert {kind: weight for kind, (_, weight) in ending.FAILURES.items()} == FAILURES
 
 
 class TestWrapped:

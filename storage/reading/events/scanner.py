@@ -1,6 +1,5 @@
 """Finds events in blocks of text: RE2 leaves the few lines that may say something, the rules name what they say."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from storage.reading import shapes
+from storage.reading import shapes, wrapped
 from storage.reading.containers.lines import Lines
 from storage.reading.events.cause import FAILURES
 from storage.reading.events.rules import RULES, TRIGGER, Rule
@@ -35,10 +34,6 @@ _CODE = re.compile(
     r"|(?:if|elif|while|for|with|except)\b.*:\s*(?:#.*)?$|(?:else|try|finally)\s*:"
     r"|\"\"\"|'''|\+{1,5} |\$ |>>> |[\w.\[\]]{1,80}\s*[+-]?=\s*[^=\s]|-{1,2}\w[\w-]*(?:[ ,=\[]|$)"
     r"|[\w.]{1,80}\s*\(\s*[rfb]{0,2}[\"']|[\w.]{1,80}\s*\(.*[\"'(,]\s*\)?,?$|[rfb]?\"[^\"]*\"\s*[,)%:]?|[rfb]?'[^']*'\s*[,)%:])"
-)
-_CRI = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,20}(?:Z|[+-][0-9:]{5}) std(?:out|err) [FP] ")
-_IN_JSON = re.compile(
-    r'\{(?:"[^"]{1,60}": ?"[^"]{0,200}", ?){0,9}"(?:message|log|msg|line|textPayload)": ?"(?P<message>(?:[^"\\]|\\.)*)"'
 )
 _SETTING = re.compile(r"^\s*[\w./-]{1,80}\s+\.{3,}\s")
 
@@ -242,19 +237,7 @@ class EventScanner:
 
 def _text(lines: Lines, index: int) -> str:
     start, end = int(lines.starts[index]), int(lines.ends[index])
-    return unwrapped(lines.block[_outer(lines, index) : min(end, start + LINE_LIMIT)].decode("utf-8", "replace"))
-
-
-def unwrapped(text: str) -> str:
-    """Return what a program printed of a line that a container's collector wrapped: in JSON, or behind time and stream."""
-    if cri := _CRI.match(text):
-        return text[cri.end() :]
-    if not text.startswith("{") or not (found := _IN_JSON.match(text)):
-        return text
-    try:
-        return str(json.loads(f'"{found["message"]}"')).rstrip("\n")
-    except ValueError:
-        return text
+    return wrapped.printed(lines.block[_outer(lines, index) : min(end, start + LINE_LIMIT)].decode("utf-8", "replace"))
 
 
 def _outer(lines: Lines, index: int) -> int:

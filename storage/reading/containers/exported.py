@@ -18,7 +18,7 @@ _OF_RUN = re.compile(r"^(?P<run>.+?) - (?P<metric>.+?)(?P<bound>__(?:MIN|MAX))?$
 MAX_NAMES = 500  # names of one table; a table with more holds something else
 
 
-class Long:
+class LongTable:
     """Makes blocks of a long table wide; any other table passes as it is."""
 
     def __init__(self) -> None:
