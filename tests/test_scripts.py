@@ -64,3 +64,52 @@ def test_the_check_is_the_test_command_and_versions_are_exact():
     for file in ("requirements.txt", "requirements-dev.txt"):
         lines = [line.split("#")[0].strip() for line in Path(ROOT / file).read_text().splitlines()]
         assert all(re.fullmatch(r"[A-Za-z0-9_.\[\],-]+==[0-9][0-9a-z.]*(\s*;.*)?", line) for line in lines if line), file
+
+
+def set_up_before(folder: Path, *, playwright: str = "") -> dict[str, str]:
+    """Return the environment of a checkout whose .venv is there already: its tools only say that they were called.
+
+    playwright: the path of the browser that it has fetched, if any.
+    """
+    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        shutil.copy(ROOT / name, folder / name)
+    tools, ours = folder / "bin", folder / ".venv" / "bin"
+    for each in (tools, ours):
+        each.mkdir(parents=True)
+    for name in ("dirname", "cat", "cksum", "nproc"):
+        (tools / name).symlink_to(shutil.which(name))
+    written = {
+        tools / "id": "echo 1000",
+        ours / "python": f'case "$*" in -) printf "%s" "{playwright}";; esac',
+        **{ours / name: f"echo called {name}" for name in ("ruff", "mypy", "pytest")},
+    }
+    for path, line in written.items():
+        path.write_text(f"#!/bin/sh\n{line}\n")
+        path.chmod(0o755)
+    return {"PATH": str(tools)}
+
+
+def run_tests_of(folder: Path, known: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["/bin/sh", "scripts/test"], cwd=folder, env=known, capture_output=True, text=True)
+
+
+def test_a_chromium_is_the_named_one_else_that_on_the_path_else_the_one_of_playwright(tmp_path):
+    known = set_up_before(tmp_path, playwright="/fetched/chrome")
+    assert "pytest (Chromium: /fetched/chrome)" in run_tests_of(tmp_path, known).stdout
+    for name in ("chromium", "own"):
+        browser = tmp_path / "bin" / name
+        browser.write_text("#!/bin/sh\n")
+        browser.chmod(0o755)
+    assert f"pytest (Chromium: {tmp_path / 'bin' / 'chromium'})" in run_tests_of(tmp_path, known).stdout
+    done = run_tests_of(tmp_path, known | {"RUNVITALS_CHROMIUM": str(tmp_path / "bin" / "own")})
+    assert f"pytest (Chromium: {tmp_path / 'bin' / 'own'})" in done.stdout
+    assert done.returncode == 0
+    assert "called pytest" in done.stdout
+
+
+def test_without_any_chromium_a_sentence_says_what_to_install(tmp_path):
+    done = run_tests_of(tmp_path, set_up_before(tmp_path))
+    assert done.returncode != 0
+    assert "No Chromium: install one" in done.stderr
+    assert "called pytest" not in done.stdout
