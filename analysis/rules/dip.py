@@ -65,10 +65,10 @@ class Limits:
 def check(
     segment: Segment,
     *,
-    deviations: float = 6.0,
-    least_effect: float = 0.03,
-    after_rows: int = 200,
-    after_share: float = 0.08,
+    deviations: float = Limits.deviations,
+    least_effect: float = Limits.effect,
+    after_rows: int = Limits.rows,
+    after_share: float = Limits.share,
     near_zero: float = 0.25,
 ) -> Iterator[Finding]:
     """Yield each dip of the main loss, and a loss near zero of a model that has just begun.

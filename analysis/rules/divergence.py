@@ -66,11 +66,11 @@ class Limits:
 def check(
     segment: Segment,
     *,
-    noise_factor: float = 4.0,
-    least_rise: float = 0.02,
-    least_of_first: float = 0.005,
-    trend_short: float = 0.55,
-    trend_long: float = 0.5,
+    noise_factor: float = Limits.noise,
+    least_rise: float = Limits.least,
+    least_of_first: float = Limits.of_first,
+    trend_short: float = Limits.short,
+    trend_long: float = Limits.long,
 ) -> Iterator[Finding]:
     """Yield each steady rise of the main loss.
 

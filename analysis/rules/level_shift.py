@@ -32,7 +32,7 @@ INFORMS = True
 ROWS = 64
 
 
-def check(segment: Segment, *, deviations: float = 4.0, least_effect: float = 0.02) -> Iterator[Finding]:
+def check(segment: Segment, *, deviations: float = Limits.deviations, least_effect: float = Limits.effect) -> Iterator[Finding]:
     """Yield each step of the main loss.
 
     deviations: of the noise of a block mean; least_effect: of the step, as a share of the level.

@@ -68,11 +68,11 @@ class Limits:
 def check(
     segment: Segment,
     *,
-    tower: float = 10.0,
-    share: float = 0.2,
-    least_amplitude: float = 0.012,
-    growth: float = 3.0,
-    least_noise: float = 0.05,
+    tower: float = Limits.tower,
+    share: float = Limits.share,
+    least_amplitude: float = Limits.amplitude,
+    growth: float = Limits.growth,
+    least_noise: float = Limits.noise,
 ) -> Iterator[Finding]:
     """Yield each stretch in which the main loss swings.
 

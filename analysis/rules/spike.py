@@ -40,10 +40,10 @@ HUGE_RATIO = 10.0  # a jump of this size that does not come back at the next row
 def check(
     segment: Segment,
     *,
-    two_of_four: float = 7.5,
-    single: float = 10.0,
-    least_effect: float = 0.02,
-    least_of_first: float = 0.004,
+    two_of_four: float = Limits.two,
+    single: float = Limits.one,
+    least_effect: float = Limits.effect,
+    least_of_first: float = Limits.floor,
 ) -> Iterator[Finding]:
     """Yield each jump of the loss that came back or has not had the time to.
 

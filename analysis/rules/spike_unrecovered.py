@@ -32,7 +32,7 @@ LEVEL = True
 ROWS = 41
 
 
-def check(segment: Segment, *, patience_rows: int = 200, patience_share: float = 0.04) -> Iterator[Finding]:
+def check(segment: Segment, *, patience_rows: int = Limits.patience, patience_share: float = Limits.share) -> Iterator[Finding]:
     """Yield each jump that lasts.
 
     patience_rows, patience_share: a jump is judged max(patience_rows, share of the rows before it) rows later; near the
