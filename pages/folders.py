@@ -20,6 +20,7 @@ ORDER = 420
 LOOK_SECONDS = 3
 SHOWN_PROBLEMS = 3
 ROW_PX = 35
+OWN_PATTERN = r"^(?P<run>[^/]+)/(?:.*rank(?P<rank>\d+))?.*\.log$"
 
 
 def page() -> None:
@@ -61,20 +62,22 @@ def _form(folder: str) -> None:
             watched = _fields(before)
             with st.container(horizontal=True):
                 words = _("Save") if folder else _("Watch this folder")
-                ready = bool(watched.folder) and Path(watched.folder).is_absolute()
-                st.button(words, type="primary", on_click=_save, args=(folder, watched), disabled=not ready)
+                st.button(words, type="primary", on_click=_save, args=(before,), disabled=not _ready(watched))
                 if folders.listed():
                     st.button(_("Cancel"), on_click=_edit, args=(None,))
         with result:
             _preview(watched)
 
 
+def _ready(watched: Watched) -> bool:
+    return bool(watched.folder) and Path(watched.folder).is_absolute()
+
+
 def _fields(before: Watched) -> Watched:
+    """Draw the fields and return what stands in them."""
     named = folders.rule_words()
     own = before.rule not in named
-    path = st.text_input(
-        _("Folder on this server"), before.folder, key="form_folder", live=True, placeholder="/srv/training/logs"
-    )
+    st.text_input(_("Folder on this server"), before.folder, key="form_folder", live=True, placeholder="/srv/training/logs")
     rule = st.selectbox(
         _("How files become runs"),
         list(named),
@@ -84,23 +87,31 @@ def _fields(before: Watched) -> Watched:
     )
     if rule == "own":
         help_text = _("A regular expression (RE2) over the path below the folder. What it does not match is no log.")
-        rule = st.text_input(
+        st.text_input(
             _("Pattern with the groups run, rank, host"),
-            before.rule if own else r"^(?P<run>[^/]+)/(?:.*rank(?P<rank>\d+))?.*\.log$",
+            before.rule if own else OWN_PATTERN,
             key="form_pattern",
             live=True,
             help=help_text,
         )
     globs = _("File names as in a shell, separated by blanks. Empty: the usual ones.")
-    include = st.text_input(
+    st.text_input(
         _("Only these files"), " ".join(before.include), key="form_include", live=True, placeholder="*.log *.jsonl", help=globs
     )
-    exclude = st.text_input(
+    st.text_input(
         _("Not these files"), " ".join(before.exclude), key="form_exclude", live=True, placeholder="debug*", help=globs
     )
-    folder = path.strip()
+    return _entered(before)
+
+
+def _entered(before: Watched) -> Watched:
+    """Return what now stands in the fields."""
+    now = st.session_state
+    folder = now["form_folder"].strip()
     folder = folder.rstrip("/") or folder
-    return replace(before, folder=folder, include=tuple(include.split()), exclude=tuple(exclude.split()), rule=rule.strip())
+    rule = now.get("form_pattern", OWN_PATTERN).strip() if now["form_rule"] == "own" else now["form_rule"]
+    include, exclude = (tuple(now[key].split()) for key in ("form_include", "form_exclude"))
+    return replace(before, folder=folder, include=include, exclude=exclude, rule=rule)
 
 
 def _preview(watched: Watched) -> None:
@@ -108,7 +119,7 @@ def _preview(watched: Watched) -> None:
     if not watched.folder:
         html.quiet(_("Type the path of a folder; its logs are shown here before anything is read."))
         return
-    if not Path(watched.folder).is_absolute():
+    if not _ready(watched):
         html.quiet(_("Give the whole path, from / on."))
         return
     seen = folders.preview(watched)
@@ -127,9 +138,13 @@ def _preview(watched: Watched) -> None:
         )
 
 
-def _save(before: str, watched: Watched) -> None:
-    if before and before != watched.folder:
-        state.store().unwatch(before)
+def _save(before: Watched) -> None:
+    """Watch what now stands in the fields: arguments would be those of the run of the page before."""
+    watched = _entered(before)
+    if not _ready(watched):
+        return
+    if before.folder and before.folder != watched.folder:
+        state.store().unwatch(before.folder)
     state.store().watch(watched)
     folders.look()
     _edit(None)

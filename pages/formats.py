@@ -40,7 +40,7 @@ def page() -> None:
     with result:
         found = _result(text, way, pattern)
     if found is not None and found.rows and way != lesson.KNOWN:
-        _save_form(text, way, found)
+        _save_form()
     _known()
 
 
@@ -103,30 +103,28 @@ def _result(text: str, way: str, pattern: str) -> lesson.Yield | None:
     return found
 
 
-def _save_form(text: str, way: str, found: lesson.Yield) -> None:
+def _save_form() -> None:
     if service.get().settings.read_only:
         html.quiet(_("The store is open for reading only: a format can't be saved here."))
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="actions"):
-        title = st.text_input(_("Name of the format"), key="format_title", max_chars=60, width=260)
-        seen = st.text_input(_("Where such lines come from"), key="format_seen", max_chars=200, width=360)
-        st.button(
-            _("Save for the team"),
-            type="primary",
-            icon=":material/save:",
-            disabled=not (title.strip() and seen.strip()),
-            on_click=_save,
-            args=(title, seen, text, found.patterns, way == lesson.LEARNT),
-        )
+        st.text_input(_("Name of the format"), key="format_title", max_chars=60, width=260)
+        st.text_input(_("Where such lines come from"), key="format_seen", max_chars=200, width=360)
+        st.button(_("Save for the team"), type="primary", icon=":material/save:", on_click=_save)
     for reason in st.session_state.pop("format_faults", []):
         html.warn(say(reason))
 
 
-def _save(title: str, seen: str, text: str, patterns: tuple[str, ...], pairs: bool) -> None:
-    """Keep the format if it proves itself; else say what is in the way."""
-    name = teach.name_for(title)
+def _save() -> None:
+    """Keep what now stands in the fields as a format if it proves itself; else say what is in the way."""
+    now = st.session_state
+    title, seen, text, way = (now[key] for key in ("format_title", "format_seen", "lines", "way"))
+    if not (title.strip() and seen.strip()):
+        st.toast(_("Name the format, and say where such lines come from."), icon=":material/edit:")
+        return
+    name, found = teach.name_for(title), _yields(text, way, now.get("pattern", "") if way == lesson.OWN else "")
     try:
-        teach.save(folder(), name, teach.propose(name, title, seen, text, patterns, pairs=pairs))
+        teach.save(folder(), name, teach.propose(name, title, seen, text, found.patterns, pairs=way == lesson.LEARNT))
     except teach.NotSaved as error:
         st.session_state["format_faults"] = error.reasons
         return

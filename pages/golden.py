@@ -57,14 +57,18 @@ def _marks(run: Run, own: list[Case], failures: list[Case]) -> None:
     if box.open:
         with box:
             words = titles()
-            kind = st.selectbox(_("What went wrong"), kinds, format_func=lambda one: _(words.get(one, one)), key="pattern")
-            st.button(_("Keep"), key="do_keep", type="primary", on_click=_mark, args=(run.id, FAILURE, kind))
+            st.selectbox(_("What went wrong"), kinds, format_func=lambda one: _(words.get(one, one)), key="pattern")
+            st.button(_("Keep"), key="do_keep", type="primary", on_click=_keep, args=(run.id,))
 
 
 def _mark(run: str, kind: str, label: str = "") -> None:
     refused = golden.mark(state.store(), run, kind, label=label)
     if refused is not None:
         st.toast(say(refused), icon=":material/error:")
+
+
+def _keep(run: str) -> None:
+    _mark(run, FAILURE, st.session_state["pattern"])
 
 
 def _unmark(run: str, kind: str) -> None:

@@ -179,8 +179,9 @@ def _actions(runs: list[Run], given: dict[str, list[str]]) -> None:
 def _change(runs: list[Run], where: str) -> None:
     """Offer to rename a single run and to delete all of them."""
     if len(runs) == 1:
-        name = st.text_input(_("New name"), value=runs[0].name, max_chars=200, width=300, key=f"rename-{where}-{runs[0].id}")
-        st.button(_("Rename"), icon=":material/edit:", key=f"do-rename-{where}", on_click=_rename, args=(runs[0].id, name))
+        field = f"rename-{where}-{runs[0].id}"
+        st.text_input(_("New name"), value=runs[0].name, max_chars=200, width=300, key=field)
+        st.button(_("Rename"), icon=":material/edit:", key=f"do-rename-{where}", on_click=_rename, args=(runs[0].id, field))
     words = ngettext("Delete {n} run", "Delete {n} runs", len(runs))
     gone = [(run.id, run.name) for run in runs]
     st.button(words, icon=":material/delete:", key=f"do-delete-{where}", on_click=_delete, args=(gone,))
@@ -200,9 +201,10 @@ def _manage(runs: list[Run]) -> None:
             _change([by_id[chosen]], "phone")
 
 
-def _rename(run_id: str, name: str) -> None:
-    if name.strip():
-        state.store().rename_run(run_id, name.strip())
+def _rename(run_id: str, field: str) -> None:
+    """Give a run the name that now stands in a field: an argument would be the name of the run of the page before."""
+    if name := st.session_state[field].strip():
+        state.store().rename_run(run_id, name)
         service.get().got_rows([run_id])  # the run is another version: its verdict is looked at again
 
 

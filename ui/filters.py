@@ -107,7 +107,6 @@ def views() -> None:
     box = st.popover(_("Views"), icon=":material/bookmark:", key="views", on_change="rerun")
     if not box.open:
         return
-    now = {"q": st.session_state.get(SEARCH, ""), "group": st.query_params.get("group", "")}
     with box:
         for name, words in READY_MADE.items():
             st.button(_(name), key=f"view-{words}", type="tertiary", on_click=_open, args=({"q": words, "group": ""},))
@@ -118,8 +117,8 @@ def views() -> None:
                 _forget(one.name)
         if service.get().settings.read_only:
             return
-        name = st.text_input(_("Save this view as"), key="view_name", max_chars=80)
-        st.button(_("Save"), key="save_view", disabled=not name.strip(), on_click=_save, args=(name.strip(), now))
+        st.text_input(_("Save this view as"), key="view_name", max_chars=80)
+        st.button(_("Save"), key="save_view", on_click=_save)
 
 
 def _forget(name: str) -> None:
@@ -142,6 +141,11 @@ def _open(data: Mapping[str, str]) -> None:
     state.set_param("group", str(data.get("group", "")) or None)
 
 
-def _save(name: str, data: Mapping[str, str]) -> None:
-    state.store().keep(VIEW, name, dict(data))
+def _save() -> None:
+    """Keep the view under the name that was typed; a button that waits for the name would lose the click that ends it."""
+    if not (name := st.session_state["view_name"].strip()):
+        st.toast(_("Give the view a name first."), icon=":material/edit:")
+        return
+    now = {"q": st.session_state.get(SEARCH, ""), "group": st.query_params.get("group", "")}
+    state.store().keep(VIEW, name, now)
     st.session_state["view_name"] = ""

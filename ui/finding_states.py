@@ -61,10 +61,17 @@ def _mute(keys: list[Key], where: str) -> None:
     if not box.open:
         return
     with box:
-        reason = st.text_input(_("Why is it no problem here?"), key=f"reason-{where}", max_chars=MAX_REASON)
-        st.button(
-            _("Mute"), key=f"do-mute-{where}", disabled=not reason.strip(), on_click=_set, args=(keys, MUTED, reason.strip())
-        )
+        field = f"reason-{where}"
+        st.text_input(_("Why is it no problem here?"), key=field, max_chars=MAX_REASON)
+        st.button(_("Mute"), key=f"do-mute-{where}", on_click=_muted, args=(keys, field))
+
+
+def _muted(keys: list[Key], field: str) -> None:
+    """Mute for the reason that was typed; a button that waits for the reason would lose the click that ends it."""
+    if reason := st.session_state[field].strip():
+        _set(keys, MUTED, reason)
+    else:
+        st.toast(_("Say first why it is no problem here."), icon=":material/edit:")
 
 
 def _set(keys: Iterable[Key], wanted: str, reason: str) -> None:

@@ -39,40 +39,54 @@ def _editor(run: Run, profile: str) -> None:
         format_func=lambda key: _(rules[key].title) + (" ●" if key in own else ""),
     )
     rule = rules[name]
-    values = {key: _value(rule, profile, key, usual, own) for key, usual in rule.thresholds_by(profile).items()}
+    for key, usual in rule.thresholds_by(profile).items():
+        _value(rule, profile, key, usual, own)
     html.write(*(html.tag("p", html.escape(_(words)), "rv-quiet") for words in rule.threshold_words(profile)))
     if service.get().settings.read_only:
         return
     with st.container(horizontal=True):
-        args = (run.id, project, profile, own | {name: values})
-        st.button(_("Save"), key="save_thresholds", type="primary", on_click=_save, args=args)
-        without = {key: given for key, given in own.items() if key != name}
-        st.button(
-            _("Back to default"), disabled=name not in own, on_click=_save, args=(run.id, project, profile, without, name)
-        )
+        args = (run.id, project, profile, rule)
+        st.button(_("Save"), key="save_thresholds", type="primary", on_click=_keep, args=args)
+        st.button(_("Back to default"), disabled=name not in own, on_click=_reset, args=args)
 
 
-def _value(rule: Rule, profile: str, key: str, usual: Any, own: thresholds.Thresholds) -> Any:
+def _field(rule: Rule, profile: str, key: str) -> str:
+    return f"threshold-{profile}-{rule.name}-{key}"
+
+
+def _value(rule: Rule, profile: str, key: str, usual: Any, own: thresholds.Thresholds) -> None:
     now = own.get(rule.name, {}).get(key, usual)
     whole = isinstance(usual, int)
-    return st.number_input(
+    st.number_input(
         key,
         min_value=0 if whole else 0.0,
         value=now,
         step=1 if whole else None,
         format="%d" if whole else "%g",
-        key=f"threshold-{profile}-{rule.name}-{key}",
+        key=_field(rule, profile, key),
         help=_("Default: {value}").format(value=usual),
     )
 
 
-def _save(run: str, project: str, profile: str, values: thresholds.Thresholds, reset: str | None = None) -> None:
+def _keep(run: str, project: str, profile: str, rule: Rule) -> None:
+    """Keep what now stands in the fields: arguments would be the numbers of the run of the page before."""
+    values = {key: st.session_state[_field(rule, profile, key)] for key in rule.thresholds_by(profile)}
+    _save(run, project, profile, thresholds.of_project(state.store(), project, profile) | {rule.name: values})
+
+
+def _reset(run: str, project: str, profile: str, rule: Rule) -> None:
+    own = thresholds.of_project(state.store(), project, profile)
+    if _save(run, project, profile, {name: given for name, given in own.items() if name != rule.name}):
+        for key in rule.thresholds_by(profile):
+            st.session_state.pop(_field(rule, profile, key), None)
+
+
+def _save(run: str, project: str, profile: str, values: thresholds.Thresholds) -> bool:
     try:
         service.get().set_thresholds(project, profile, values)
         service.get().diagnosis(run, profile)
     except BadThreshold as error:
         st.toast(say(error.message), icon=":material/error:")
-        return
-    for key in [key for key in st.session_state if str(key).startswith(f"threshold-{profile}-{reset}-")]:
-        del st.session_state[key]
+        return False
     st.toast(_("Saved: the runs of this project are judged anew."), icon=":material/done:")
+    return True

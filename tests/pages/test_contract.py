@@ -1,10 +1,14 @@
 """Every page, in both languages, with nothing, one run, an unknown run and a hostile name: no exception, no stack trace."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from tests.pages.helpers import canonical, take, words
 from ui.navigation import page_files
 
+ROOT = Path(__file__).parents[2]
 PAGES = [page.name for page in page_files()]
 NAMES = ["<script>alert(1)</script>", "**bold** $x^2$ :red[a] :material/x:", "a'b\"c\\ \n #h", "🚀 训练 " + "x" * 300]
 
@@ -56,3 +60,34 @@ QUERIES = [
 def test_nonsense_in_the_url_is_ignored(shop, app, page, query):
     run = take(shop, canonical(), "a.log")
     assert not app(page, run=run, **query).exception
+
+
+FIELDS = {"text_input", "text_area", "number_input", "selectbox", "multiselect", "checkbox", "toggle", "slider", "radio"}
+
+
+def typed(function: ast.AST) -> set[str]:
+    """Return the names that a function gives to what a field holds."""
+    fields = [one for one in ast.walk(function) if isinstance(one, ast.Assign) and isinstance(one.value, ast.Call)]
+    return {
+        target.id
+        for one in fields
+        if isinstance(one.value.func, ast.Attribute) and one.value.func.attr in FIELDS
+        for target in one.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+@pytest.mark.parametrize("path", sorted([*ROOT.glob("pages/*.py"), *ROOT.glob("ui/*.py")]), ids=lambda path: path.name)
+def test_what_was_typed_is_no_argument_of_a_callback(path):
+    """Who types and clicks at once would get the text of the run of the page before: a callback reads the field itself."""
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef):
+            given = [
+                word.value
+                for call in ast.walk(function)
+                if isinstance(call, ast.Call)
+                for word in call.keywords
+                if word.arg in ("args", "kwargs")
+            ]
+            passed = {name.id for value in given for name in ast.walk(value) if isinstance(name, ast.Name)}
+            assert not passed & typed(function), f"{path.name}: {function.name}"

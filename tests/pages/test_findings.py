@@ -35,7 +35,10 @@ def test_a_finding_is_muted_with_a_reason_and_that_is_undone(shop, app):
     test = app("findings", {where: True, f"mute-{where}": True})
     assert not test.exception
     assert 'class="rv-log"' in words(test)
-    test.text_input(key=f"reason-{where}").set_value("planned <b>jump</b>").run()
+    test.button(key=f"do-mute-{where}").click().run()
+    assert "Say first why" in test.toast[0].value
+    assert shop.store.kept(finding_states.KIND, run) == []
+    test.text_input(key=f"reason-{where}").set_value("planned <b>jump</b>")
     test.button(key=f"do-mute-{where}").click().run()
     (kept,) = shop.store.kept(finding_states.KIND, run)
     assert (kept.name, kept.data) == (key(shop, run), {"state": "muted", "reason": "planned <b>jump</b>"})

@@ -61,7 +61,7 @@ def test_a_pattern_that_gives_nothing_says_why(shop, app, pattern, sentence):
 
 def save(test, title="Ours", seen="our loop"):
     test.text_input(key="format_title").set_value(title)
-    test.text_input(key="format_seen").set_value(seen).run()
+    test.text_input(key="format_seen").set_value(seen)
     return next(button for button in test.button if button.label == "Save for the team").click().run()
 
 

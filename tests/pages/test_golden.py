@@ -2,6 +2,7 @@
 
 from server.golden import FAILURE, GOLDEN, against, beside, kept, mark, shipped, unmark
 from tests.pages.helpers import canonical, take, words
+from ui.verdict import titles
 
 
 def test_without_runs_it_says_so(shop, app):
@@ -72,3 +73,15 @@ def test_what_ships_is_of_two_kinds_of_training_and_marked_as_simulated():
     assert all(case.simulated for case in (*golden, *failures))
     assert {"divergence", "plateau", "spike", "non_finite"} <= {case.kind for case in failures}
     assert against(golden[0], [], []).found.count >= 10
+
+
+def test_the_failure_that_was_chosen_is_kept_when_keep_is_clicked_at_once(shop, app):
+    run = take(shop, canonical(600, spike=300, nan=450), "sick.log")
+    shop.diagnosis(run)
+    test = app("golden", {"keep": True}, run=run)
+    wanted = test.selectbox(key="pattern").options[-1]
+    test.selectbox(key="pattern").select_index(len(test.selectbox(key="pattern").options) - 1)
+    test.button(key="do_keep").click().run()
+    (case,) = kept(shop.store, FAILURE)
+    assert not test.exception
+    assert titles()[case.kind] == wanted

@@ -89,8 +89,10 @@ def test_groups_have_mean_and_range(shop, app):
 def test_a_view_is_saved_and_opened(shop, app):
     take(shop, canonical(), "a.log")
     test = app("overview", {"q": "is:pending", "views": True})
-    test.text_input(key="view_name").set_value("mine").run()
+    test.text_input(key="view_name").set_value("mine")
     test.button(key="save_view").click().run()
+    test.button(key="save_view").click().run()
+    assert "name first" in test.toast[0].value
     assert [(one.name, one.data["q"]) for one in shop.store.kept("view")] == [("mine", "is:pending")]
     test = app("overview", {"views": True})
     test.button(key="view-own-mine").click().run()
@@ -124,7 +126,7 @@ def test_a_spark_has_only_numbers(shop):
 def test_on_a_phone_a_run_is_renamed_and_deleted_too(shop, app):
     run = take(shop, canonical(), "a.log")
     test = app("overview", {"manage_box": True})
-    test.text_input(key=f"rename-phone-{run}").set_value("b.log").run()
+    test.text_input(key=f"rename-phone-{run}").set_value("b.log")
     test.button(key="do-rename-phone").click().run()
     assert shop.store.run(run).name == "b.log"
     test.button(key="do-delete-phone").click().run()
