@@ -87,6 +87,20 @@ class Pace:
         """Return what each interval took without its extra (m,), seconds."""
         return self.wall.seconds - self.extra
 
+    def beyond(self, rows: np.ndarray) -> np.ndarray:
+        """Return the extra seconds (k,) of the intervals that hold some of these rows (in rising order)."""
+        held = np.unique(np.searchsorted(self.wall.row, rows))
+        return self.extra[held[held < len(self.wall)]]
+
+    def share(self, rows: np.ndarray, first: int, last: int) -> float:
+        """Return the extra of the intervals that hold these rows, of the time from row `first` to row `last`, 0…1.
+
+        Counted in seconds of the clock: a printed row may stand for many steps.
+        """
+        start, stop = np.searchsorted(self.wall.row, (first, last + 1))
+        spent = float(self.wall.seconds[start:stop].sum())
+        return float(self.beyond(rows).sum()) / spent if spent > 0 else 0.0
+
 
 def pace(segment: Segment, meaning: str | None = None) -> Pace | None:
     """Return how the time of a launch was spent, None where the log does not tell the time; worked out once a segment."""

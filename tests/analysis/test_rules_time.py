@@ -8,6 +8,7 @@ import pytest
 
 from analysis.diagnose import diagnose
 from analysis.findings import Finding, Severity
+from analysis.ledger import ledger
 from analysis.rules import hang, periodic_pause, restart, slowdown, step_time_jitter, step_time_spike
 from analysis.segment import EVENT_COLUMNS, Segment
 from analysis.simulate_hardware import simulate
@@ -147,6 +148,38 @@ def test_pauses_at_a_fixed_distance_are_a_rhythm_and_no_spikes_from_then_on() ->
     assert rhythm.last_step is None
     assert {finding.first_step for finding in step_time_spike.check(of(seconds, every=10))} <= {500, 1000, 1500, 2000, 2500}
     assert list(slowdown.check(of(seconds, every=10))) == []
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_the_share_of_pauses_is_that_of_the_ledger_however_few_steps_are_printed(every: int) -> None:
+    seconds = noisy(1000)
+    seconds[49::50] += 12
+    run = of(seconds, every=every)
+    (rhythm,) = periodic_pause.check(run)
+    book = ledger([run])
+    assert book is not None
+    assert rhythm.title.values["share"] == pytest.approx(book.part("pauses") / book.seconds)
+    assert rhythm.title.values["share"] == pytest.approx(12 * 20 / (0.8 * 1000 * every + 12 * 20), rel=0.05)
+    assert rhythm.title.values["ratio"] == pytest.approx(15, rel=0.05)
+
+
+def test_a_pause_between_rows_that_carry_a_clock_lasts_as_many_steps_as_it_takes() -> None:
+    seconds = noisy(600, usual=8.0)
+    seconds[49::50] += 12
+    run = stamped(seconds)
+    (rhythm,) = periodic_pause.check(replace(run, rows=run.rows.assign(step=run.rows["step"] * 10), absent={}))
+    assert rhythm.title.values["ratio"] == pytest.approx(15, rel=0.05)
+
+
+def test_what_pauses_cost_is_not_told_without_a_clock() -> None:
+    seconds = noisy(1000)
+    seconds[49::50] += 12
+    rows = np.arange(1, 1001)
+    (rhythm,) = periodic_pause.check(
+        Segment(0, pd.DataFrame({"line": rows, "step": rows * 10, "tokens_per_second": 1 / seconds}))
+    )
+    assert titles([rhythm]) == ["Every 500 steps a pause of 15 step times"]
+    assert len(rhythm.evidence) == 3
 
 
 def test_two_rhythms_are_told_apart() -> None:
