@@ -6,7 +6,7 @@ A price of 0 is a price. Energy is what the log measured, else rated power, whic
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from analysis.ending import current_launch
 from analysis.epoch_time import EpochTime, epoch_time
 from analysis.findings import Finding
 from analysis.ledger import Ledger, ledger
+from analysis.lost import of_no_use
 from analysis.machine import hardware
 from analysis.prices import Price, PriceTable, price_table
 from analysis.segment import Segment
@@ -92,7 +93,8 @@ class CostReport:
     """Time, amounts and waste of a run.
 
     left: seconds to go, or None with `why` no number. total: seconds of the whole run (p10, p50, p90), None where not known.
-    warnings: about the budget. missing: what is needed for an amount that is not there.
+    warnings: about the budget. missing: what is needed for an amount that is not there. of_no_use: why it is so to finish
+    the run, None where nothing says so; the time left holds if it is finished all the same.
     """
 
     model: CostModel
@@ -102,6 +104,7 @@ class CostReport:
     why: Text | None
     warnings: tuple[Text, ...] = ()
     missing: tuple[Text, ...] = ()
+    of_no_use: Text | None = None
 
     @property
     def elapsed(self) -> float | None:
@@ -132,6 +135,7 @@ class CostReport:
             "elapsed_source": self.book.source.to_dict() if self.book else None,
             "remaining_s": _left_dict(self.left),
             "remaining_unknown": self.why.to_dict() if self.why else None,
+            "of_no_use": self.of_no_use.to_dict() if self.of_no_use else None,
             "total_s": self.total[1] if self.total else None,
             "total_range_s": dict(zip(("p10", "p50", "p90"), self.total, strict=True)) if self.total else None,
             "cost": self._amounts(),
@@ -255,8 +259,9 @@ def cost_report(
     left = time_left(segments, meaning=meaning, total_steps=total_steps, failures=failures)
     why = None if left else why_unknown(segments, meaning=meaning, total_steps=total_steps)
     book = ledger(segments, findings=findings, meaning=meaning)
-    report = CostReport(model, epoch, book, left, why, (), _missing(model))
-    return CostReport(model, epoch, book, left, why, _warnings(report), report.missing)
+    report = CostReport(model, epoch, book, left, why, missing=_missing(model))
+    no_use = None if report.over or not segments else of_no_use(current_launch(segments), findings)
+    return replace(report, warnings=_warnings(report), of_no_use=no_use)
 
 
 def _missing(model: CostModel) -> tuple[Text, ...]:

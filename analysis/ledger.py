@@ -2,7 +2,8 @@
 
 Each second is put where it belongs first, in this order: steps that were done again after a restart (all of their time),
 silence between launches, hangs, steps slower than the steady step, pauses for evaluations and checkpoints, steps until the
-loss had made good a jump, steps after the loss was NaN for good, starting up. What is left was productive.
+loss had made good a jump, steps after the loss was NaN for good, steps after it had gone up for good, starting up. What is
+left was productive.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.findings import Finding
-from analysis.losses import loss_kind
+from analysis.lost import diverged, last_finite_row
 from analysis.pace import HANG, HICCUP, PAUSE, RESTART, START_UP, Pace, pace
 from analysis.segment import Segment
 from analysis.time_left import finished
@@ -26,6 +27,7 @@ PARTS = {
     "pauses": N_("Pauses for evaluations and checkpoints"),
     "spikes": N_("Steps until a jump of the loss was made good"),
     "after_nan": N_("Steps after the loss was NaN for good"),
+    "diverged": N_("Steps after the loss had gone up for good"),
     "start_up": N_("Starting up"),
     "productive": N_("Productive"),
 }
@@ -37,16 +39,17 @@ SENTENCES = {
     "pauses": N_("{amount:.3g} {unit} ({share:.1%}) were pauses for evaluations and checkpoints, longest at step {step:,}"),
     "spikes": N_("{amount:.3g} {unit} ({share:.1%}) went into making good a jump of the loss, around step {step:,}"),
     "after_nan": N_("{amount:.3g} {unit} ({share:.1%}) it trained on after the loss was NaN, from step {step:,}"),
+    "diverged": N_("{amount:.3g} {unit} ({share:.1%}) it trained on after the loss had gone up for good, from step {step:,}"),
     "start_up": N_("{amount:.3g} {unit} ({share:.1%}) were starting up, before step {step:,}"),
 }
 JUMPS = frozenset({"spike", "spike_unrecovered", "spike_cluster"})
-NAN_ROWS = 3
+SINCE = frozenset({"lost_steps", "after_nan", "diverged"})  # parts that are told by where they began
 DONE = 0.99  # share of the plan from which a launch counts as finished: what comes after it does not undo it
 
 
 @dataclass(frozen=True)
 class Item:
-    """One part: its name in PARTS, seconds, share of the whole, and the step at which most of it was spent."""
+    """One part: its name in PARTS, seconds, share of the whole, and the step at which most of it was spent or it began."""
 
     name: str
     seconds: float
@@ -144,8 +147,9 @@ def _book(
     spent: dict[str, float], most: dict[str, tuple[float, int | None]], name: str, seconds: np.ndarray, part: _Part
 ) -> None:
     spent[name] += float(seconds.sum())
-    if len(seconds) and seconds.max() > most.get(name, (0.0, None))[0]:
-        most[name] = float(seconds.max()), part.segment.step(int(part.pace.wall.row[np.argmax(seconds)]))
+    at = int(np.argmax(seconds > 0 if name in SINCE else seconds))
+    if seconds[at] > 0 and (name not in most if name in SINCE else seconds[at] > most.get(name, (0.0, None))[0]):
+        most[name] = float(seconds[at]), part.segment.step(int(part.pace.wall.row[at]))
 
 
 def _spent(part: _Part, lost: np.ndarray, findings: Sequence[Finding]) -> dict[str, np.ndarray]:
@@ -154,7 +158,7 @@ def _spent(part: _Part, lost: np.ndarray, findings: Sequence[Finding]) -> dict[s
     kept = np.where(lost, 0.0, 1.0)
     slow = np.where(known.slow, np.clip((known.level - known.reference) * known.wall.steps, 0, known.running), 0.0)
     steps = known.running - slow
-    jump, nan = _jumps(part, findings), _after_nan(part)
+    jump, nan, up = _jumps(part, findings), _after_nan(part), _gone_up(part, findings)
     again = "dead_gaps" if known.wall.source == "timestamp" else "start_up"
     found = {
         "lost_steps": seconds * lost,
@@ -163,8 +167,9 @@ def _spent(part: _Part, lost: np.ndarray, findings: Sequence[Finding]) -> dict[s
         "pauses": kept * _of(known, PAUSE),
         "spikes": kept * steps * jump,
         "after_nan": kept * steps * (nan & ~jump),
+        "diverged": kept * steps * (up & ~(nan | jump)),
         "start_up": kept * _of(known, START_UP),
-        "productive": kept * steps * ~(nan | jump),
+        "productive": kept * steps * ~(nan | jump | up),
     }
     found[again] = found.get(again, 0.0) + kept * _of(known, RESTART)
     return found
@@ -207,10 +212,11 @@ def _silence(before: Pace, after: Pace) -> float:
 
 
 def _jumps(part: _Part, findings: Sequence[Finding]) -> np.ndarray:
-    """Say which intervals lie in a jump of the loss, until it was made good (m,)."""
+    """Say which intervals lie in a jump of the loss, until it was made good (m,); one that lasts is no such jump."""
     inside = np.zeros(len(part.ends), dtype=bool)
     for finding in findings:
-        if finding.kind in JUMPS and finding.segment == part.segment.number and finding.first_step is not None:
+        lasts = finding.kind == "spike_unrecovered" and finding.last_step is None
+        if finding.kind in JUMPS and finding.segment == part.segment.number and finding.first_step is not None and not lasts:
             last = np.inf if finding.last_step is None else finding.last_step
             inside |= (part.ends >= finding.first_step) & (part.ends <= last)
     return inside
@@ -218,11 +224,11 @@ def _jumps(part: _Part, findings: Sequence[Finding]) -> np.ndarray:
 
 def _after_nan(part: _Part) -> np.ndarray:
     """Say which intervals come after the last finite loss, where NaN or infinite ones follow to the end (m,)."""
-    none = np.zeros(len(part.ends), dtype=bool)
-    column = loss_kind(part.segment).main or next((name for name in ("loss", "logits_loss") if part.segment.has(name)), None)
-    if column is None:
-        return none
-    printed = np.flatnonzero(part.segment.printed(column))
-    finite = printed[np.isfinite(part.segment.values(column)[printed])]
-    last = int(finite[-1]) if len(finite) else -1
-    return part.pace.wall.row > last if (printed > last).sum() >= NAN_ROWS else none
+    last = last_finite_row(part.segment)
+    return np.zeros(len(part.ends), dtype=bool) if last is None else part.pace.wall.row > last
+
+
+def _gone_up(part: _Part, findings: Sequence[Finding]) -> np.ndarray:
+    """Say which intervals come after the loss went up for good (m,)."""
+    found = diverged(part.segment, findings)
+    return np.zeros(len(part.ends), dtype=bool) if found is None else part.ends >= found.first_step

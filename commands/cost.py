@@ -54,10 +54,13 @@ def _print_costs(run: str, answer: dict[str, Any]) -> None:
     left, amounts = answer["remaining_s"], answer["cost"]
     elapsed = answer["elapsed_s"]
     click.echo(f"{run}: {_hours(elapsed)} so far" if elapsed is not None else f"{run}: the log does not tell the time")
+    if answer["of_no_use"]:
+        click.echo(f"  {answer['of_no_use']}")
     if left:
         span = f"{_hours(left['p50'])} left ({_hours(left['p10'])} to {_hours(left['p90'])})"
         ends = _done(answer["ends"]["p50"]) if answer["ends"] and left["p90"] else ""
-        click.echo(f"  {span}{ends}: {left['source']}")
+        condition = "if it is finished all the same: " if answer["of_no_use"] else ""
+        click.echo(f"  {condition}{span}{ends}: {left['source']}")
     else:
         click.echo(f"  no time left: {answer['remaining_unknown']}")
     if amounts["spent"] is not None:

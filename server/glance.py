@@ -32,7 +32,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Glance:
-    """left: seconds to go (p10, p50, p90), zeros when it is over; why: where that comes from, or why it is not known.
+    """left: seconds to go (p10, p50, p90), zeros when it is over; why: where that comes from, why it is not known, or why it
+    is of no use to finish the run.
 
     spent, total: in `currency`. None: not known. facts: None of a run that was judged before they were kept.
     """
@@ -72,7 +73,7 @@ def glance(segments: Sequence[Segment], findings: Sequence[Finding], data_dir: P
     left = (told.left.p10, told.left.p50, told.left.p90) if told.left else None
     spent = None if told.elapsed is None else model.money(told.elapsed)
     total = None if told.total is None else model.money(told.total[1])
-    why = told.left.source if told.left else told.why
+    why = told.of_no_use or (told.left.source if told.left else told.why)
     return Glance(left, told.over, spent, total, model.currency, why, _facts(segments, told))
 
 

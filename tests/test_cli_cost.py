@@ -59,6 +59,18 @@ def test_a_date_that_has_passed_is_no_promise(tmp_path: Path) -> None:
     assert "if it had gone on" in said
 
 
+def test_a_loss_that_is_no_number_any_more_makes_the_time_left_a_condition(tmp_path: Path) -> None:
+    losses = [f"{3 - i / 100:.3f}" if i < 60 else "nan" for i in range(1, 100)]
+    lines = (f"step: {i}/400, loss: {loss}, step_time: 2.0\n" for i, loss in enumerate(losses, 1))
+    path = log(tmp_path, "".join(lines))
+    said = CliRunner().invoke(cli, ["cost", str(path)]).stdout
+    assert "the loss is NaN or infinite since step 60: finishing the run from there is of no use" in said
+    assert "if it is finished all the same: 10.0 min left" in said
+    _, told = run(path)
+    assert "of no use" in told["of_no_use"]
+    assert told["remaining_s"]["p50"] == pytest.approx(602, rel=0.02)
+
+
 def test_no_time_no_price_no_gpus(tmp_path: Path) -> None:
     text = "".join(f"step: {i}, loss: {3 - i / 100:.4f}\n" for i in range(1, 50))
     code, told = run(log(tmp_path, text))

@@ -16,6 +16,7 @@ TONES = {
     "pauses": "blue",
     "spikes": "red",
     "after_nan": "violet",
+    "diverged": "violet",
     "start_up": "gray",
 }
 BAR_PX, COURSE_PX = 76, 200

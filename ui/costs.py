@@ -10,6 +10,7 @@ import pandas as pd
 from babel.dates import format_skeleton, format_time
 from babel.numbers import format_currency
 
+from analysis.cost import CostReport
 from analysis.forecast import Forecast
 from analysis.ledger import PARTS, Item
 from server.costs import Costs
@@ -44,6 +45,8 @@ def sentence(costs: Costs, run: Run) -> str:
             words = _("{ended}. It took {time}.").format(ended=words, time=duration(report.elapsed))
         good = done and outcome.whole(run)
         return _banner(words, amounts, "check_circle" if good else "stop_circle", "rv-good" if good else "rv-none")
+    if report.of_no_use is not None:
+        return _banner(_of_no_use(report), amounts, "warning", "rv-bad")
     if report.left is None:
         why = say(report.why) if report.why else ""
         return _banner(_("When it is done can't be told: {why}.").format(why=why), amounts, "help", "rv-none")
@@ -56,6 +59,16 @@ def sentence(costs: Costs, run: Run) -> str:
         )
     sure = not costs.ends or costs.ends[1] > datetime.now(UTC)
     return _banner(words, amounts, "event", "rv-warn" if report.warnings else "rv-good" if sure else "rv-none")
+
+
+def _of_no_use(report: CostReport) -> str:
+    """Return why it is of no use to finish the run, and what that would take all the same."""
+    why = first_up(say(report.of_no_use)) if report.of_no_use else ""
+    if report.left is None:
+        return f"{why}."
+    return _("{why}. To finish it all the same takes {middle} more, between {low} and {high}.").format(
+        why=why, middle=duration(report.left.p50), low=duration(report.left.p10), high=duration(report.left.p90)
+    )
 
 
 def dated(ends: tuple[datetime, datetime, datetime], last: datetime) -> str:
@@ -124,7 +137,8 @@ def strip(costs: Costs) -> Iterator[str]:
     if report.elapsed is not None:
         yield figure(_("Time so far"), duration(report.elapsed), title=say(report.book.source) if report.book else "")
     if report.left is not None and not report.over:
-        span = _("{low} to {high}").format(low=duration(report.left.p10), high=duration(report.left.p90))
+        words = _("{low} to {high}") if report.of_no_use is None else _("{low} to {high}, if it is finished all the same")
+        span = words.format(low=duration(report.left.p10), high=duration(report.left.p90))
         yield figure(_("Time left"), duration(report.left.p50), span, title=say(report.left.source))
     whole = report.total[1] if report.total else report.elapsed
     if whole is not None and (hours := model.gpu_hours(whole)) is not None:

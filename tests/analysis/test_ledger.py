@@ -1,15 +1,19 @@
 """The ledger: disjoint parts that add up to the whole, each where it belongs (R102, R112, R164)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.cost import CostModel, cost_report
+from analysis.diagnose import diagnose
 from analysis.findings import Finding, Severity
 from analysis.ledger import Ledger, ledger
 from analysis.pace import pace
 from analysis.segment import Segment
+from analysis.simulate import simulate
 from analysis.simulate_text import STYLES, printed
 from analysis.simulate_time import FAULTS, timed
 from messages import Text
@@ -76,6 +80,10 @@ def rows(count: int = 200, **columns: object) -> Segment:
     return Segment(0, pd.DataFrame({"line": steps, "step": steps, "step_time_seconds": 2.0, **columns}))
 
 
+def lasting(kind: str, first: int, severity: Severity = Severity.CRITICAL, last: int | None = None) -> Finding:
+    return Finding(kind, severity, 0, first, last, Text("up"))
+
+
 def test_steps_after_a_lasting_nan_and_those_that_make_good_a_jump_are_waste() -> None:
     loss = np.full(200, 3.0)
     loss[150:] = np.nan
@@ -85,6 +93,53 @@ def test_steps_after_a_lasting_nan_and_those_that_make_good_a_jump_are_waste() -
     assert found.part("after_nan") == pytest.approx(100)
     assert found.part("spikes") == pytest.approx(40)
     assert found.goodput == pytest.approx(260 / 400)
+
+
+def test_steps_after_the_loss_went_up_for_good_are_lost_and_the_time_left_is_a_condition(tmp_path: Path) -> None:
+    run = simulate(rows=2000, seed=7, fault="divergence").segment
+    path = tmp_path / "run.jsonl"
+    lines = zip(run.steps().astype(int).tolist(), run.values("loss").tolist(), strict=True)
+    path.write_text("".join(f'{{"step": {i}, "total_steps": 4000, "loss": {x:.4f}, "step_time": 2.0}}\n' for i, x in lines))
+    result = read_file(path)
+    launches = to_segments(result.rows, result.events, dict(result.report.config))
+    findings = diagnose(launches).findings
+    risen = next(finding for finding in findings if finding.kind == "divergence")
+    told = cost_report(launches, CostModel(), findings=findings)
+    assert told.book is not None
+    assert told.book.part("diverged") == pytest.approx(2 * (2001 - (risen.first_step or 0)), rel=0.01)
+    assert sum(item.seconds for item in told.book.items) == pytest.approx(told.book.seconds, rel=1e-9)
+    assert f"from step {risen.first_step:,}" in told.book.waste[0].sentence.render()
+    assert told.of_no_use is not None
+    assert (
+        told.of_no_use.render() == f"the run has diverged since step {risen.first_step:,}: finishing it from there is of no use"
+    )
+    assert told.left is not None
+    assert told.left.p50 == pytest.approx(4000, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("finding", "parts", "words"),
+    [
+        (lasting("divergence", 101), {"diverged": 100, "after_nan": 100}, "has diverged since step 101"),
+        (lasting("spike_unrecovered", 101), {"diverged": 100, "after_nan": 100}, "jumped at step 101 and has not come back"),
+        (lasting("divergence", 101, Severity.INFO), {"productive": 300, "after_nan": 100}, "NaN or infinite since step 151"),
+        (lasting("divergence", 101, last=150), {"productive": 300, "after_nan": 100}, "NaN or infinite since step 151"),
+    ],
+)
+def test_what_went_up_for_good_is_lost_beside_what_was_no_number(finding: Finding, parts: dict, words: str) -> None:
+    loss = np.full(200, 3.0)
+    loss[150:] = np.nan
+    told = cost_report([rows(loss=loss)], CostModel(), findings=[finding])
+    assert told.book is not None
+    assert {name: told.book.part(name) for name in parts} == pytest.approx(parts)
+    assert sum(item.seconds for item in told.book.items) == pytest.approx(400)
+    assert words in told.of_no_use.render()  # type: ignore[union-attr]
+
+
+def test_a_run_that_is_over_or_healthy_is_not_said_to_be_of_no_use() -> None:
+    over = replace(rows(loss=3.0), total_steps=200)
+    assert cost_report([over], CostModel(), findings=[lasting("divergence", 101)]).of_no_use is None
+    assert cost_report([rows(loss=3.0)], CostModel()).of_no_use is None
 
 
 def test_a_finished_launch_is_not_undone_by_the_next_one_and_an_unfinished_one_is() -> None:

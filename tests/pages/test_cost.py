@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from analysis.simulate import simulate
 from analysis.simulate_text import printed
 from analysis.simulate_time import timed
 from server.costs import Wishes
@@ -39,6 +40,17 @@ def test_a_date_in_the_past_is_no_promise(last, left, begins):
     ended = datetime.now(UTC) - last
     ends = tuple(ended + share * left for share in (0.9, 1.0, 1.1))
     assert costs.dated(ends, ended).startswith(begins)
+
+
+def test_a_run_that_diverged_is_not_worth_finishing_and_the_number_is_a_condition(shop, app):
+    run = simulate(rows=2000, seed=7, fault="divergence").segment
+    lines = zip(run.steps().astype(int).tolist(), run.values("loss").tolist(), strict=True)
+    text = "".join(f'{{"step": {i}, "total_steps": 4000, "loss": {x:.4f}, "step_time": 2.0}}\n' for i, x in lines)
+    said = words(app("cost", bound=PAID, run=take(shop, text, "a.log")))
+    assert "The run has diverged since step " in said
+    assert "finishing it from there is of no use. To finish it all the same takes" in said
+    assert "if it is finished all the same" in said
+    assert "Steps after the loss had gone up for good" in said
 
 
 def test_what_is_missing_is_said(shop, app):
