@@ -20,6 +20,7 @@ NAMES = ("eval_loss", "loss", "logits_loss")
 class Evaluations:
     """Evaluation losses in the order logged, finite and positive (k,); several of one step are averaged.
 
+    counts (k,): how many were printed for each.
     column: name of the loss; steps (k,): NaN where none is printed; lines (k,): 0 where there are none.
     rows (k,): the first training row logged at or after each: from then on it counts. Behind the last row: the last row.
     """
@@ -29,6 +30,7 @@ class Evaluations:
     lines: np.ndarray
     rows: np.ndarray
     loss: np.ndarray
+    counts: np.ndarray
 
     def __len__(self) -> int:
         return len(self.loss)
@@ -94,10 +96,11 @@ def _evaluations(segment: Segment) -> Evaluations | None:
     steps, lines = _numbers(frame, "step", keep, np.nan), _numbers(frame, "line", keep, 0.0)
     groups = np.r_[True, np.diff(steps) != 0] if np.isfinite(steps).all() else np.ones(len(keep), dtype=bool)
     starts = np.flatnonzero(groups)
-    loss = np.add.reduceat(values[keep], starts) / np.diff(np.r_[starts, len(keep)])
+    counts = np.diff(np.r_[starts, len(keep)])
+    loss = np.add.reduceat(values[keep], starts) / counts
     ends = np.r_[starts[1:], len(keep)] - 1
     rows = _rows(segment, frame, keep[ends], lines[ends], steps[ends])
-    return Evaluations(name, steps[starts], lines[starts], rows, loss)
+    return Evaluations(name, steps[starts], lines[starts], rows, loss, counts)
 
 
 def _rows(segment: Segment, frame: pd.DataFrame, at: np.ndarray, lines: np.ndarray, steps: np.ndarray) -> np.ndarray:

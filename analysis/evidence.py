@@ -6,8 +6,9 @@ from typing import Protocol
 import numpy as np
 
 from analysis.findings import Cause, Evidence, Finding, Severity
+from analysis.noise import Track
 from analysis.segment import Segment
-from messages import Text
+from messages import N_, Text
 
 UNITS = {"epoch_time_minutes": "min", "step_time_seconds": "s", "remaining_seconds": "s", "elapsed_seconds": "s"}
 
@@ -31,6 +32,21 @@ def fact(
     if segment is None or row is None:
         return Evidence(text, value, unit or UNITS.get(column, ""))
     return Evidence(text, value, unit or UNITS.get(column, ""), segment.step(row), segment.line(row))
+
+
+def median_fact(label: str, segment: Segment, values: Track, span: tuple[int, int], column: str) -> Evidence:
+    """Return the median of positions [start, end) of a track as a fact that says so and over which rows it is.
+
+    No row of the log prints it, so it has neither step nor line; what is a single row is told as that row.
+    """
+    start, end = max(span[0], 0), max(span[1], span[0] + 1)
+    first, last = (int(values.rows[min(at, len(values) - 1)]) for at in (start, end - 1))
+    value = unlog(np.median(values.x[start:end]))
+    if first == last:
+        return fact(label, value, segment=segment, row=first, column=column)
+    gaps = {"what": Text(label, {"column": column} if "{column}" in label else {}), "count": end - start}
+    gaps |= {"first": place(segment, first), "last": place(segment, last)}
+    return Evidence(Text(N_("{what}, the median of {count:,} rows (steps {first:,} to {last:,})"), gaps), value)
 
 
 class Rows(Protocol):

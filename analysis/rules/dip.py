@@ -21,7 +21,7 @@ import numpy as np
 
 from analysis.attribution import explain
 from analysis.belonging import in_rise, in_swing
-from analysis.evidence import fact, finding_at, place, unlog
+from analysis.evidence import fact, finding_at, median_fact, place, unlog
 from analysis.findings import Finding, Severity
 from analysis.first_loss import first_loss
 from analysis.losses import loss_kind
@@ -181,8 +181,8 @@ def _finding(segment: Segment, column: str, loss: Track, dip: Dip) -> Finding:
         end=end,
         title=title,
         evidence=(
-            fact(N_("{column}: level before"), unlog(dip.level), segment=segment, row=max(first - 1, 0), column=column),
-            fact(N_("{column}: level in the dip"), unlog(dip.level - dip.depth), segment=segment, row=known, column=column),
+            fact(N_("{column}: level expected from the rows before"), unlog(dip.level), column=column),
+            fact(N_("{column}: level in the dip"), unlog(dip.level - dip.depth), column=column),
             fact(N_("drop in standard deviations of the run's own noise"), _deviations(loss, dip)),
         ),
         causes=causes,
@@ -231,7 +231,7 @@ def _too_good(segment: Segment, column: str, loss: Track, near_zero: float) -> I
         title=title,
         evidence=(
             fact(N_("{column}: first value"), begin.first, segment=segment, row=int(loss.rows[0]), column=column),
-            fact(N_("{column}: level"), gaps["level"], segment=segment, row=row, column=column),
+            median_fact(N_("{column}: level"), segment, loss, (at - 19, at + 1), column),
         ),
         causes=causes,
         advice=advice,

@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from analysis.attribution import explain
 from analysis.clues import stage_changed
 from analysis.episodes import Episode, episodes
-from analysis.evidence import fact, finding_at, place, times, unlog
+from analysis.evidence import fact, finding_at, median_fact, place, times, unlog
 from analysis.findings import Finding, Severity
 from analysis.ladder import Octave, ladder
 from analysis.losses import loss_kind
@@ -233,7 +233,8 @@ def _finding(segment: Segment, column: str, loss: Track, rise: Rise) -> Finding:
     first, known = int(loss.rows[rise.first]), int(loss.rows[rise.known])
     end = None if rise.end is None else int(loss.rows[rise.end])
     last = len(segment) - 1 if end is None else end
-    level = unlog(np.median(loss.x[max((len(loss) if rise.end is None else rise.end) - 20, rise.first) :][:20]))
+    since = max((len(loss) if rise.end is None else rise.end) - 20, rise.first)
+    level = unlog(np.median(loss.x[since:][:20]))
     causes, advice = explain(segment, "divergence", first, known=last)
     gaps = {"step": place(segment, first), "best": unlog(rise.best), "now": level, "end": place(segment, last)}
     title = Text(N_("Loss rises since step {step:,}: from {best:.4g} to {now:.4g}"), gaps)
@@ -249,7 +250,9 @@ def _finding(segment: Segment, column: str, loss: Track, rise: Rise) -> Finding:
         title=title,
         evidence=(
             fact(N_("{column}: best level before"), unlog(rise.best), column=column),
-            fact(N_("{column}: level now or at the end of the rise"), level, segment=segment, row=last, column=column),
+            median_fact(
+                N_("{column}: level now or at the end of the rise"), segment, loss, (since, min(since + 20, len(loss))), column
+            ),
             fact(N_("noise of a block mean, share of the level"), float(f"{rise.noise:.3g}")),
             fact(N_("rise over the best level, share"), float(f"{times(level, unlog(rise.best)) - 1:.3g}")),
         ),

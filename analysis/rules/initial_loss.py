@@ -19,7 +19,7 @@ import numpy as np
 
 from analysis.attribution import explain
 from analysis.episodes import episodes
-from analysis.evidence import fact, finding_at, place
+from analysis.evidence import fact, finding_at, median_fact, place
 from analysis.findings import Finding, Severity
 from analysis.first_loss import LARGEST_VOCABULARY, FirstLoss, first_loss
 from analysis.losses import loss_kind
@@ -118,7 +118,7 @@ def _trained(segment: Segment, column: str, loss: Track, begin: FirstLoss, rows:
         known=row,
         end=row,
         title=Text(text, gaps),
-        evidence=(fact(N_("{column}: first values"), begin.level, segment=segment, row=row, column=column),),
+        evidence=(median_fact(N_("{column}: first values"), segment, loss, (0, rows), column),),
         causes=causes,
         advice=advice,
     )

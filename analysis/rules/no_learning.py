@@ -206,8 +206,8 @@ def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_s
         end=end,
         title=title,
         evidence=(
-            fact(N_("{column}: first level"), gaps["start"], segment=segment, row=first, column=column),
-            fact(N_("{column}: level"), gaps["level"], segment=segment, row=known, column=column),
+            fact(N_("{column}: first level"), gaps["start"], column=column),
+            fact(N_("{column}: level"), gaps["level"], column=column),
             fact(N_("standard error of their difference, share"), float(f"{still.error:.3g}")),
         ),
         causes=causes,

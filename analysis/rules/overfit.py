@@ -12,15 +12,16 @@ or weight decay; check whether training and evaluation data overlap or differ.
 Source: early stopping against the best evaluation, in the noise of the evaluations themselves.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import bottleneck as bn
 import numpy as np
 
 from analysis.attribution import explain
 from analysis.evaluations import Evaluations, evaluations, jumped, noise_of
-from analysis.evidence import fact, finding_at, times, unlog
+from analysis.evidence import finding_at, median_fact, times, unlog
 from analysis.findings import Evidence, Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
@@ -37,11 +38,12 @@ MEMORY_EPOCHS, MEMORY_LOSS, MEMORY_SHARE = 3.0, 0.05, 0.03
 @dataclass(frozen=True)
 class Worse:
     """A stretch of worse evaluations: positions among them of the best, of the one at which it was known, of the one that
-    was good again (None: none yet)."""
+    was good again (None: none yet); lowest: logarithms of the loss at the best, as printed and smoothed without jumps."""
 
     best: int
     known: int
     back: int | None
+    lowest: tuple[float, float] = (0.0, 0.0)
 
 
 def check(
@@ -59,7 +61,7 @@ def check(
     if known is None:
         yield from _memorised(segment, main, loss)
         return
-    for worse in _stretches(segment, known, loss, patience, noise_factor, (least_rise, clear_rise)):
+    for worse in _joined(_stretches(known, loss, patience, noise_factor, (least_rise, clear_rise)), least_rise):
         yield _finding(segment, main, loss, known, worse)
 
 
@@ -88,9 +90,21 @@ def partly(segment: Segment) -> tuple[tuple[str, ...], Text] | None:
     return ("eval_loss",), Text(N_("The log prints no evaluation loss: whether the model overfits can't be told"))
 
 
-def _stretches(
-    segment: Segment, known: Evaluations, loss: Track, patience: int, factor: float, rise: tuple[float, float]
-) -> Iterator[Worse]:
+def _joined(stretches: Iterable[Worse], least: float) -> Iterator[Worse]:
+    """Yield one stretch for one fault: evaluations that came back without a new best since did not recover."""
+    last: Worse | None = None
+    for worse in stretches:
+        if last is not None and any(new > old - least for new, old in zip(worse.lowest, last.lowest, strict=True)):
+            last = replace(last, back=worse.back)
+            continue
+        if last is not None:
+            yield last
+        last = worse
+    if last is not None:
+        yield last
+
+
+def _stretches(known: Evaluations, loss: Track, patience: int, factor: float, rise: tuple[float, float]) -> Iterator[Worse]:
     x = np.log(known.loss)
     change = np.diff(x, prepend=x[:1])
     x = x - np.cumsum(np.where(np.r_[False, jumped(x, JUMP, np.expm1(JUMP_EFFECT))], change, 0.0))  # of what is evaluated
@@ -102,33 +116,44 @@ def _stretches(
             best = at
         if current is not None:
             if smooth[at] <= smooth[current.best] + max(noise[at], rise[0]):
-                yield Worse(current.best, current.known, at)
+                yield replace(current, back=at)
                 current = None
             continue
         limit = smooth[best] + max(factor * noise[at], np.log1p(rise[0]))
         slowly = at - best >= patience and smooth[at] > limit
         clearly = at - best >= 2 and x[at - 1 : at + 1].min() > max(limit, smooth[best] + np.log1p(rise[1]))
         if at >= LEAST - 1 and (slowly or clearly) and _training(loss, known, at) < _training(loss, known, best):
-            current = Worse(max(best - 2, 0) + int(np.argmin(x[max(best - 2, 0) : best + 1])), at, None)
+            lowest = max(best - 2, 0) + int(np.argmin(x[max(best - 2, 0) : best + 1]))
+            current = Worse(lowest, at, None, (float(np.log(known.loss[lowest])), float(smooth[best])))
     if current is not None:
         yield current
 
 
 def _training(loss: Track, known: Evaluations, at: int) -> float:
-    """Return the level of the training loss, in logs, around an evaluation: its last rows, up to the evaluation before."""
+    """Return the level of the training loss, in logs, at an evaluation."""
+    start, end = _rows_before(loss, known, at)
+    return float(np.median(loss.x[start:end])) if end > start else np.inf
+
+
+def _rows_before(loss: Track, known: Evaluations, at: int) -> tuple[int, int]:
+    """Return the positions [start, end) of the training losses at an evaluation: the last, up to the evaluation before."""
     end = loss.at(int(known.rows[at]) + 1)
     start = loss.at(int(known.rows[at - 1])) if at else 0
-    start = max(min(start, end - 5), end - 200, 0)
-    return float(np.median(loss.x[start:end])) if end > start else np.inf
+    return max(min(start, end - 5), end - 200, 0), end
 
 
 def _finding(segment: Segment, column: str, loss: Track, known: Evaluations, worse: Worse) -> Finding:
     first, row = int(known.rows[worse.best]), int(known.rows[worse.known])
     now = len(known) - 1 if worse.back is None else worse.back
     causes, advice = explain(segment, "overfit", first, known=row)
-    level = float(np.median(known.loss[max(now - 2, worse.best + 1) : now + 1])) if worse.back is None else known.loss[now]
-    gaps = {"best": float(known.loss[worse.best]), "now": float(level), "step": known.step(worse.best) or first + 1}
-    title = Text(N_("Evaluation got worse since step {step:,}: from {best:.4g} to {now:.4g}, while training improved"), gaps)
+    last = known.loss[max(now - 2, worse.best + 1) : now + 1]
+    gaps: dict[str, Any] = {"best": float(known.loss[worse.best]), "now": float(np.median(last)), "count": len(last)}
+    gaps["step"] = known.step(worse.best) or first + 1
+    text = N_(
+        "Evaluation got worse since step {step:,}: from {best:.4g} to {now:.4g}, the median of the last {count}, while "
+        "training improved"
+    )
+    title = Text(text, gaps)
     if worse.back is not None:
         title = Text(N_("Evaluation got worse after step {step:,} ({best:.4g}) and recovered"), gaps)
     return Finding(
@@ -148,14 +173,16 @@ def _finding(segment: Segment, column: str, loss: Track, known: Evaluations, wor
 
 
 def _evidence(segment: Segment, column: str, loss: Track, known: Evaluations, worse: Worse, now: int) -> Iterator[Evidence]:
-    label = Text(N_("best evaluation"))
-    yield Evidence(label, float(known.loss[worse.best]), step=known.step(worse.best), line=known.line(worse.best))
-    yield Evidence(Text(N_("last evaluation")), float(known.loss[now]), step=known.step(now), line=known.line(now))
+    for label, at in ((N_("best evaluation"), worse.best), (N_("last evaluation"), now)):
+        text, count = Text(label), int(known.counts[at])
+        if count > 1:
+            text = Text(N_("{what}, the mean of {count} that were printed"), {"what": text, "count": count})
+        yield Evidence(text, float(known.loss[at]), step=known.step(at), line=known.line(at))
     yield Evidence(Text(N_("evaluations since the best")), now - worse.best)
     ratio = times(float(known.loss[now]), float(known.loss[worse.best])) - 1
     yield Evidence(Text(N_("rise of the evaluation over its best, share")), float(f"{ratio:.3g}"))
     for name, at in ((N_("{column} at the best evaluation"), worse.best), (N_("{column} at the last evaluation"), now)):
-        yield fact(name, unlog(_training(loss, known, at)), segment=segment, row=int(known.rows[at]), column=column)
+        yield median_fact(name, segment, loss, _rows_before(loss, known, at), column)
 
 
 def _memorised(segment: Segment, column: str, loss: Track) -> Iterator[Finding]:
@@ -182,7 +209,7 @@ def _memorised(segment: Segment, column: str, loss: Track) -> Iterator[Finding]:
         known=row,
         end=None,
         title=Text(text, gaps),
-        evidence=(fact(N_("{column}: level"), level, segment=segment, row=row, column=column),),
+        evidence=(median_fact(N_("{column}: level"), segment, loss, (low[0] - 19, low[0] + 1), column),),
         causes=causes,
         advice=advice,
     )

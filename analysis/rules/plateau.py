@@ -204,7 +204,7 @@ def _finding(segment: Segment, column: str, loss: Track, flat: Flat, *, certain:
         end=end,
         title=_title(loss, flat, {"step": place(segment, first), "end": place(segment, last)}),
         evidence=(
-            fact(N_("{column}: mean level when this was known"), unlog(flat.level), segment=segment, row=known, column=column),
+            fact(N_("{column}: mean level when this was known"), unlog(flat.level), column=column),
             fact(N_("fall over the last doubling of rows, share"), float(f"{flat.gain:.3g}")),
             fact(N_("fall over the doubling before, share"), float(f"{flat.before:.3g}")),
         ),

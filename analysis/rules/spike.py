@@ -167,8 +167,8 @@ def _title(segment: Segment, loss: Track, episode: Episode) -> Text:
 def jump_evidence(segment: Segment, column: str, episode: Episode) -> Iterator[Evidence]:
     """Yield the numbers of a jump: level before, peak, how unusual, how long, and what the other columns did there."""
     loss = track(segment, column)
-    first, peak = int(loss.rows[episode.first]), int(loss.rows[episode.peak])
-    yield fact(N_("{column}: level before"), unlog(episode.level), segment=segment, row=max(first - 1, 0), column=column)
+    peak = int(loss.rows[episode.peak])
+    yield fact(N_("{column}: level expected from the rows before"), unlog(episode.level), column=column)
     yield fact(N_("{column}: peak"), float(undone(segment, column)[peak]), segment=segment, row=peak, column=column)
     if not episode.early:
         z = float((loss.x[episode.peak] - episode.level) / episode.scale)

@@ -14,12 +14,10 @@ Source: the restart-and-skip practice of PaLM and OPT; the lasting spikes of K2 
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from analysis.attribution import explain
 from analysis.clues import stage_changed
 from analysis.episodes import Episode, Limits, episodes, jumps_by_ratio
-from analysis.evidence import fact, finding_at, place, unlog
+from analysis.evidence import finding_at, median_fact, place
 from analysis.findings import Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import track
@@ -61,7 +59,6 @@ def _finding(segment: Segment, column: str, episode: Episode, judged: int) -> Fi
     row, known = int(loss.rows[episode.first]), int(loss.rows[judged])
     end = None if episode.back is None else int(loss.rows[episode.back])
     causes, advice = explain(segment, "spike_unrecovered", row)
-    after = unlog(np.median(loss.x[max(len(loss) - 50, episode.first) :]))
     gaps = {"ratio": episode.ratio(loss), "step": place(segment, row), "rows": judged - episode.first}
     title = Text(N_("Loss jumped {ratio:.3g}× at step {step:,} and has not come back"), gaps)
     if end is not None:
@@ -79,7 +76,7 @@ def _finding(segment: Segment, column: str, episode: Episode, judged: int) -> Fi
         title=title,
         evidence=(
             *jump_evidence(segment, column, episode),
-            fact(N_("{column}: level now"), after, segment=segment, row=len(segment) - 1, column=column),
+            median_fact(N_("{column}: level now"), segment, loss, (max(len(loss) - 50, episode.first), len(loss)), column),
         ),
         causes=causes,
         advice=advice,

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.diagnose import diagnose
@@ -257,3 +258,27 @@ def test_a_log_too_noisy_to_tell_is_not_called_stuck() -> None:
     rng = np.random.default_rng(7)
     loss = 2.2 * np.exp(0.5 * rng.standard_normal(260)) * np.linspace(1, 0.9, 260)
     assert alarms("no_learning", run(loss=loss, lr=np.full(260, 1e-5))) == []
+
+
+def test_a_median_of_rows_is_told_as_one_and_stands_at_no_line() -> None:
+    (finding,) = alarms("overfit", with_evaluations(simulate(rows=2000, seed=4).segment, every=50, turns_at=0.5))
+    levels = [item for item in finding.evidence if "the median of" in item.label.render()]
+    assert len(levels) == 2
+    assert {(item.step, item.line) for item in levels} == {(None, None)}
+    assert "the median of the last 3" in finding.title.render()
+
+
+def test_several_evaluations_of_a_step_are_told_as_their_mean() -> None:
+    segment = with_evaluations(simulate(rows=2000, seed=4).segment, every=50, turns_at=0.5)
+    twice = pd.concat([segment.evals, segment.evals.assign(eval_loss=segment.evals["eval_loss"] * 1.01)])
+    (finding,) = alarms("overfit", replace(segment, evals=twice.sort_values("line", ignore_index=True)))
+    assert finding.evidence[0].label.render() == "best evaluation, the mean of 2 that were printed"
+
+
+@pytest.mark.parametrize("seed", [3, 6, 9, 11, 14])
+def test_evaluations_that_turn_are_one_finding_however_noisy_they_are(seed: int) -> None:
+    epochs = np.arange(200)
+    evaluation = 0.5 + 1.8 * np.exp(-epochs / 17) + 0.0025 * np.maximum(epochs - 80, 0)
+    evaluation *= np.exp(np.random.default_rng(seed).normal(0, 0.12, 200))
+    (finding,) = found("overfit", run(loss=0.1 + 2 * np.exp(-epochs / 66), eval_loss=evaluation))
+    assert finding.last_step is None
