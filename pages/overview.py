@@ -25,6 +25,9 @@ ORDER = 110
 ROW_PX = 38
 TABLE_PX = 720
 MOST_COMPARED = 8
+SPARK_WORDS = N_(
+    "Means, and single values that stand out. What lies far outside the usual range is drawn at its edge, NaN and infinity too."
+)
 
 
 def page() -> None:
@@ -100,7 +103,7 @@ def _table(table: pa.Table, given: dict[str, list[str]], base: Baseline | None) 
         column_config={
             "verdict": column.MultiselectColumn(_("Verdict"), width=105, options=words, color=colours),
             "name": column.TextColumn(_("Run"), width=210),
-            "curve": column.LineChartColumn(_("Loss"), width=90),
+            "curve": column.LineChartColumn(_("Loss"), width=90, help=_(SPARK_WORDS)),
             "loss": column.NumberColumn(_("Last loss"), format="%.4g", width=75),
             "beside": column.TextColumn(_("To the baseline"), width=145, help=_baseline_words(base)) if base else None,
             "progress": column.ProgressColumn(_("Progress"), format="%.0f%%", min_value=0, max_value=100, width=95),

@@ -15,13 +15,14 @@ import numpy as np
 
 from analysis.findings import Severity
 from messages import Text
+from server import sparks
 from server.glance import Glance
 from storage.store import Store
 from storage.types import Run
 
 HEADLINES = ("loss", "logits_loss", "policy_loss", "eval_loss", "reward", "perplexity")  # the first that a run has
 PROJECT_KEYS = ("project", "project_name", "wandb_project", "experiment_name", "exp_name")
-SPARK = 32  # points of a small curve
+NOTHING = np.empty(0, np.float32)
 MAX_KEYS, MAX_VALUE, MAX_FINDINGS = 100, 80, 200  # of a configuration, of a value in it, of one run
 
 
@@ -46,8 +47,8 @@ class Brief:
 class Line:
     """A run on the board. verdict: None until it is judged; stale: its newest rows are not judged yet.
 
-    metric, value, curve: the headline metric, its last value, at most SPARK means over its length. last: every last value.
-    config: what its log prints of its configuration, as text.
+    metric, value, curve: the headline metric, its last value, means over its length; spark: what a list draws of it.
+    last: every last value. config: what its log prints of its configuration, as text.
     """
 
     run: Run
@@ -58,7 +59,8 @@ class Line:
     findings: tuple[Brief, ...] = ()
     glance: Glance = Glance()
     metric: str | None = None
-    curve: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+    curve: np.ndarray = field(default_factory=lambda: NOTHING)
+    spark: np.ndarray = field(default_factory=lambda: NOTHING)
     last: Mapping[str, float] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
     project: str = ""
@@ -132,16 +134,16 @@ class Board:
             if run in last:
                 last[run][sys.intern(metric)] = value
         headline = {run: next((name for name in HEADLINES if name in values), None) for run, values in last.items()}
-        curves: dict[str, np.ndarray] = {}
+        curves: dict[str, np.ndarray] = {}  # mean, lowest, highest
         for name in set(headline.values()) - {None}:
             having = [run for run, metric in headline.items() if metric == name]
-            found = self._store.sparklines(having, metric=str(name), width=SPARK)
-            curves |= {run: np.asarray(points, np.float32) for run, points in found.items()}
+            curves |= self._store.sparklines(having, metric=str(name))
         configs = {run: flat(config) for run, config in self._store.configs(ids).items()}
         return {
             run.id: {
                 "metric": headline[run.id],
-                "curve": curves.get(run.id, np.empty(0, np.float32)),
+                "curve": curves[run.id][0] if run.id in curves else NOTHING,
+                "spark": sparks.drawn(curves[run.id]) if run.id in curves else NOTHING,
                 "last": last[run.id],
                 "config": configs.get(run.id, {}),
                 "project": project(run, configs.get(run.id, {})),

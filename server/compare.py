@@ -84,8 +84,8 @@ def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> 
     """
     store = service.store
     ids = list(dict.fromkeys(runs))
-    ends = {run: tail(points) for run, points in store.sparklines(ids, result, width=60).items()}
-    rates = {run: max(points, default=0.0) for run, points in store.sparklines(ids, "lr", width=60).items()}
+    ends = {run: tail(points[0].tolist()) for run, points in store.sparklines(ids, result).items()}
+    rates = {run: float(np.fmax.reduce(points[2], initial=0.0)) for run, points in store.sparklines(ids, "lr").items()}
     configs = store.configs(ids)
     rows = [light_conditions(configs.get(run, {}), rates.get(run)) for run in ids]
     results = [ends.get(run) for run in ids]

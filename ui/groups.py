@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from server.board import SPARK, Line
+from server.board import Line
 from ui.filters import OF_PROJECT, OF_TAG
 from ui.listing import Tags
 from ui.search import ATTENTION, Term
 from ui.text import _
 
+PARTS = 32  # of a curve
 MAX_DRAWN = 4  # groups with a curve; a colour each
 COLOURS = ["blue", "orange", "green", "violet"]
 DATA = "groups"
@@ -63,8 +64,8 @@ def table(groups: dict[str, list[Line]]) -> pd.DataFrame:
 
 
 def course(lines: Sequence[Line]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean, lowest and highest curve over the share of each run's own length, SPARK points each."""
-    shares = np.linspace(0, 1, SPARK)
+    """Return mean, lowest and highest curve over the share of each run's own length, PARTS points each."""
+    shares = np.linspace(0, 1, PARTS)
     curves = [line.curve[np.isfinite(line.curve)] for line in lines]
     drawn = [np.interp(shares, np.linspace(0, 1, len(curve)), curve) for curve in curves if len(curve) > 1]
     if not drawn:
@@ -78,7 +79,7 @@ def chart(groups: dict[str, list[Line]]) -> dict[str, Any] | None:
     parts = []
     for value, lines in [pair for pair in groups.items() if pair[0] != NONE][:MAX_DRAWN]:
         mean, low, high = course(lines)
-        share = 100 * np.linspace(0, 1, SPARK)[: len(mean)]
+        share = 100 * np.linspace(0, 1, PARTS)[: len(mean)]
         parts.append(pd.DataFrame({"group": value, "share": share, "mean": mean, "low": low, "high": high}))
     data = pd.concat(parts) if parts else pd.DataFrame()
     if not len(data):

@@ -11,7 +11,7 @@ from babel.numbers import get_currency_symbol
 
 from analysis.compare.conditions import amount, kind_of, kinds
 from server import service
-from server.board import Line, distinct
+from server.board import NOTHING, Line, distinct
 from server.glance import Glance
 from ui import outcome
 from ui.compare_frames import compact
@@ -50,7 +50,7 @@ def table(lines: Sequence[Line], tags: Tags, beside: Mapping[str, str | None] | 
         {
             "verdict": pa.array([badges(line.verdict, line.stale) for line in lines], pa.list_(pa.string())),
             "name": pa.array([run.name for run in runs], pa.string()),
-            "curve": curves([line.curve for line in lines]),
+            "curve": curves([line.spark for line in lines]),
             "loss": pa.array([_finite(line.value) for line in lines], pa.float64()),
             **standing,
             "progress": pa.array([None if (done := outcome.share(run)) is None else 100 * done for run in runs], pa.float64()),
@@ -104,10 +104,9 @@ def _finite(value: float | None) -> float | None:
 
 
 def curves(points: Sequence[np.ndarray]) -> pa.Array:
-    """Return small curves as an Arrow array of lists; what is not finite is left out: a cell draws numbers only."""
-    kept = [curve[np.isfinite(curve)] for curve in points]
-    ends = np.cumsum([0, *map(len, kept)])
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(np.concatenate([*kept, np.empty(0, np.float32)])))
+    """Return small curves as an Arrow array of lists."""
+    ends = np.cumsum([0, *map(len, points)])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(np.concatenate([*points, NOTHING])))
 
 
 def differences(lines: Sequence[Line]) -> list[str | None]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from storage.keeping.reports import clean_text
 from storage.keeping.schema import cells_table, first_row, known, metric_column, now, rows_table
-from storage.keeping.spark import means
+from storage.keeping.spark import points_of
 from storage.keeping.state import RunState
 from storage.keeping.tiers import LARGE, SMALL, TENS
 from storage.types import ROW_SCHEMA, Event, Run
@@ -135,18 +135,14 @@ def latest(cursor: duckdb.DuckDBPyConnection, ids: Iterable[str] | None) -> pd.D
     return cursor.sql(sql, params={"ids": None if ids is None else list(ids)}).df()
 
 
-def sparklines(cursor: duckdb.DuckDBPyConnection, ids: Iterable[str] | None, metric: str, width: int) -> dict[str, list[float]]:
-    """Return for each of the given runs (None: all) that has the metric at most `width` means over its length, by id."""
+def sparklines(cursor: duckdb.DuckDBPyConnection, ids: Iterable[str] | None, metric: str) -> dict[str, np.ndarray]:
+    """Return by id, for each of the given runs (None: all) with the metric, its sparkline: mean, lowest, highest (3, ≤ 64)."""
     sql = (
         "select r.id, m.spark from metrics m join runs r on m.run = r.no where r.deleted is null and m.name = $metric "
         "and m.count > 0 and ($ids is null or list_contains($ids, r.id))"
     )
     found = cursor.execute(sql, {"metric": metric, "ids": None if ids is None else list(ids)}).fetchall()
-    return {run: _thin(np.frombuffer(spark, np.float32), width).tolist() for run, spark in found}
-
-
-def _thin(points: np.ndarray, width: int) -> np.ndarray:
-    return points if len(points) <= width else means(points.astype(np.float64), -(-len(points) // width))
+    return {run: points_of(spark) for run, spark in found}
 
 
 def list_events(cursor: duckdb.DuckDBPyConnection, run_no: int, after: int = -1) -> tuple[Event, ...]:

@@ -70,6 +70,7 @@ MIGRATIONS: Sequence[str] = (
     "alter table frames add column crc bigint",  # of the packed bytes; zstd frames of Arrow have none
     "create table kept (kind varchar, run varchar, name varchar, data varchar, who varchar, made timestamp)",
     CRC,
+    "update metrics set spark = spark || spark || spark",  # of means alone until now: they stand for the extremes too
 )
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from storage.keeping.originals import End, end_of
 from storage.keeping.reports import clean_text
 from storage.keeping.schema import first_row, known, metric_column, rows_table
-from storage.keeping.spark import Spark
+from storage.keeping.spark import Spark, points_of
 from storage.types import Column
 
 
@@ -107,7 +107,7 @@ def load_state(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunState:
     names = "no, name, printed, unit, role, step, value, count, nonfinite, spark, stride"
     metrics = cursor.execute(f"select {names} from metrics where run = ? order by no", [run.no]).fetchall()
     for no, name, printed, unit, role, step, value, count, nonfinite, spark, stride in metrics:
-        points = Spark(np.frombuffer(spark, np.float32), stride, count)
+        points = Spark(points_of(spark), stride, count)
         run.metrics[name] = Metric(no, Column(name, printed, unit, role), step, value, count, nonfinite, points, True)
     return run
 

@@ -184,12 +184,13 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path):
         places = "row bigint, line bigint, kind varchar, segment integer, step bigint, step_printed bigint, epoch double"
         old.execute(f"create table rows_1 ({places}, timestamp bigint, rank integer, m0 double)")
         old.execute("insert into rows_1 select i, i + 1, 'train', 0, i, i, null, null, null, i / 10 from range(120) t(i)")
-        old.execute("insert into metrics values (1, 0, 'loss', 'loss', '', null, 119, 11.9, 120, 0, ''::blob, 1)")
+        old.execute("insert into metrics values (1, 0, 'loss', 'loss', '', null, 119, 11.9, 120, 0, ?, 2)", [bytes(240)])
         old.execute("insert into frames values (1, 1, 1, 0, 9, null, 5, ?)", [compress(b"step: 1!\n")])
     with Store(tmp_path) as store:
         [run] = store.runs()
         np.testing.assert_allclose(store.frame(run.id)["loss"].to_numpy(), np.arange(120) / 10)
         assert store.lines(run.id, 1, 1) == ["step: 1!"]
+        assert store.sparklines()[run.id].shape == (3, 60)
         assert store.verify() == []
         store.save_diagnosis(run.id, "robust", run.version, {"findings": []})
         assert {step.what for step in store.retention(Policy(around=0), dry_run=True, at=LATER).steps} <= {"lines"}

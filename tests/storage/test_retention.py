@@ -169,7 +169,7 @@ def test_aggregates_go_after_the_rows_and_what_is_known_stays(store):
     assert [step.what for step in plan.steps] == ["aggregates"]
     assert store.buckets(run, ["loss"])["count"].sum() == store.frame(run).num_rows < 5500
     assert store.latest()["step"].tolist() == [5499]
-    assert store.sparklines()[run]
+    assert store.sparklines()[run].size
     assert store.diagnosis(run)[1]["findings"]
     kept, _ = filled(store)
     assert store.retention(Policy(lines_days=None, aggregates_days=365), at=LATER + timedelta(days=366)) == Plan(())

@@ -198,10 +198,12 @@ def test_latest_and_sparklines(store):
         "lr": [1001, 1],
     }
     assert np.isnan(store.latest([two])["value"].item())
-    sparks = store.sparklines(width=60)
+    sparks = store.sparklines()
     assert list(sparks) == [one]
-    assert len(sparks[one]) <= 60
-    assert sparks[one][0] < sparks[one][-1]
+    mean, low, high = sparks[one]
+    assert len(mean) <= 64
+    assert mean[0] < mean[-2]
+    assert (low.min(), high.max()) == (0, 999)
 
 
 def test_a_summary_row_is_no_last_value(store):
@@ -397,8 +399,23 @@ def test_a_sparkline_that_grew_is_near_one_made_at_once(pieces):
         grown.add(np.array(piece, float))
     values = np.concatenate([np.array(piece, float) for piece in pieces] or [np.empty(0)])
     whole.add(values)
-    assert (grown.count, grown.stride, len(grown.points)) == (whole.count, whole.stride, len(whole.points))
-    assert len(grown.points) <= 64
+    assert (grown.count, grown.stride, grown.points.shape) == (whole.count, whole.stride, whole.points.shape)
+    assert len(grown.points.T) <= 64
     assert (np.isnan(grown.points) == np.isnan(whole.points)).all()
+    np.testing.assert_array_equal(grown.points[1:], whole.points[1:])
     if np.isfinite(values).all():
         np.testing.assert_allclose(grown.points, whole.points, atol=1e-5)
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=700), st.integers(1, 100))
+@settings(deadline=None)
+def test_a_sparkline_keeps_the_extremes_of_each_stretch(values, piece):
+    spark = Spark.empty()
+    for start in range(0, len(values), piece):
+        spark.add(np.array(values[start : start + piece], float))
+    for place, (_mean, low, high) in enumerate(spark.points.T):
+        stretch = [value for value in values[place * spark.stride : (place + 1) * spark.stride] if np.isfinite(value)]
+        if stretch:
+            assert (low, high) == (min(stretch), max(stretch))
+        else:
+            assert np.isnan([low, high]).all()
