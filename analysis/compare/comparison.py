@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.compare.align import Aligned, aligned, common_axes, common_metrics
 from analysis.compare.conditions import conditions, same
-from analysis.compare.config_diff import ConfigDiff, Row, config_diff, diff_of
+from analysis.compare.config_diff import ConfigDiff, Row, config_diff
 from analysis.compare.difference import FEW, SEED_SPREAD
 from analysis.compare.fairness import DATA_AXES, NOTE, Fairness, Reason, fairness
 from analysis.compare.group import groups, repeat_spread
@@ -115,8 +115,8 @@ def compare(
     sides = [Side(one, conditions(one), name) for one, name in zip(subjects, names_of(subjects), strict=True)]
     said = [side.said for side in sides]
     names = [side.name for side in sides]
-    diff = config_diff(subjects)
-    apart = {n: diff_of([said[base], said[n]], [subjects[base].config, subjects[n].config]) for n in _others(sides, base)}
+    diff = config_diff(said, [one.config for one in subjects])
+    apart = {n: config_diff([said[base], said[n]], [subjects[base].config, subjects[n].config]) for n in _others(sides, base)}
     fair = fairness(subjects, said, pairs=apart, whole=diff, base=base, names=names, is_baseline=is_baseline)
     kinship = groups(subjects, said)
     view, metrics = _view(sides, base, fair, axis, metric, price)

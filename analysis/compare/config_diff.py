@@ -12,7 +12,6 @@ from analysis.compare.conditions import (
     GROUPS,
     SIX,
     Said,
-    conditions,
     family_of,
     group_of,
     is_neutral,
@@ -21,7 +20,6 @@ from analysis.compare.conditions import (
     plain_key,
     same,
 )
-from analysis.compare.subject import Subject
 
 EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
 # Settings that are read for a condition of the table although they are none of its keys.
@@ -81,13 +79,8 @@ class ConfigDiff:
         return next((row for row in self.rows if row.key == key), None)
 
 
-def config_diff(subjects: Sequence[Subject]) -> ConfigDiff:
-    """Return what differs between the runs, in any types, of any length; linear in the settings."""
-    return diff_of([conditions(one) for one in subjects], [one.config for one in subjects])
-
-
-def diff_of(said: Sequence[Mapping[str, Said]], configs: Sequence[Mapping[str, Any]]) -> ConfigDiff:
-    """Return what differs between what runs say of the conditions and between their settings."""
+def config_diff(said: Sequence[Mapping[str, Said]], configs: Sequence[Mapping[str, Any]]) -> ConfigDiff:
+    """Return what differs between what runs say of the conditions and between their settings, in any types, of any length."""
     table = [_condition(name, said) for name in kinds()]
     differ = {row.key for row in table if row.status == DIFFERENT}
     table = [_consequence(row, differ) for row in table]

@@ -198,9 +198,14 @@ def second_difference_noise(values: np.ndarray) -> float:
 
 def _off_course(values: np.ndarray) -> np.ndarray:
     """Return what values (n,) do around their course, a polynomial of degree DEGREE."""
-    basis = np.polynomial.legendre.legvander(np.linspace(-1, 1, len(values)), DEGREE)
-    terms = np.linalg.lstsq(basis, values, rcond=None)[0]
-    return np.asarray(values - basis @ terms)
+    basis = _course(len(values))
+    return np.asarray(values - basis @ (basis.T @ values))
+
+
+@lru_cache(maxsize=64)
+def _course(count: int) -> np.ndarray:
+    """Return an orthonormal basis (count, DEGREE + 1, or fewer for fewer values) of the polynomials of degree DEGREE."""
+    return np.linalg.qr(np.polynomial.legendre.legvander(np.linspace(-1, 1, count), DEGREE))[0]
 
 
 def _mean_share(carried: float, points: int) -> float:

@@ -30,6 +30,7 @@ METRICS = (
     "steps_per_second", "tokens_seen", "samples_seen", "batch_size", "memory_bytes", "memory_peak_bytes", "mfu_percent",
     "policy_loss", "kl", "rewards/chosen", "rewards/rejected",
 )  # fmt: skip
+Part = dict[str, np.ndarray]  # of the buckets of one metric (n,): x, x_last, mean, last, count, nonfinite
 HIGHER_IS_BETTER = frozenset({"reward"})
 # Counters and clocks are read where a bucket ends; everything else is its mean.
 AT_THE_END = frozenset(
@@ -159,19 +160,28 @@ def subject(
 
     buckets: long, `metric, segment, x, x_last, mean, last, count, nonfinite` with x in steps; `known`: further fields.
     """
-    buckets = stitched(buckets)
-    curves, bad, rows = {}, {}, {}
-    for metric, part in buckets.groupby("metric", sort=False, observed=True):
-        if np.any(np.diff(part["x_last"].to_numpy(dtype=float)) < 0):
-            part = part.sort_values("x_last", kind="stable")
-        broken = part["nonfinite"].to_numpy() > 0
+    parts, curves, bad = _parts(stitched(buckets)), {}, {}
+    for metric, part in parts.items():
+        broken = part["nonfinite"] > 0
         if broken.any():
-            bad[str(metric)] = int(part["x"].to_numpy()[broken][0])
-        rows[str(metric)] = part
-        curve = curve_of(str(metric), part)
+            bad[metric] = int(part["x"][broken][0])
+        curve = curve_of(metric, part)
         if len(curve):
-            curves[str(metric)] = curve
-    return Subject(run, name, config, _segment(rows, config, total_steps), curves, bad, clock, **known)
+            curves[metric] = curve
+    return Subject(run, name, config, _segment(parts, config, total_steps), curves, bad, clock, **known)
+
+
+def _parts(buckets: pd.DataFrame) -> dict[str, Part]:
+    """Return the buckets of each metric as arrays, in the order of their ends: a table a metric would take far longer."""
+    columns = {name: buckets[name].to_numpy(dtype=float) for name in ("x", "x_last", "mean", "last", "count", "nonfinite")}
+    codes, metrics = pd.factorize(buckets["metric"].to_numpy(dtype=object))
+    found = {}
+    for code, metric in enumerate(metrics):
+        here = np.flatnonzero(codes == code)
+        if np.any(np.diff(columns["x_last"][here]) < 0):
+            here = here[np.argsort(columns["x_last"][here], kind="stable")]
+        found[str(metric)] = {name: array[here] for name, array in columns.items()}
+    return found
 
 
 def stitched(buckets: pd.DataFrame) -> pd.DataFrame:
@@ -198,44 +208,42 @@ def stitched(buckets: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def curve_of(metric: str, part: pd.DataFrame) -> Curve:
+def curve_of(metric: str, part: Part) -> Curve:
     """Return the stitched buckets of one metric as its curve."""
     at_end = metric in AT_THE_END
-    value = part["last" if at_end else "mean"].to_numpy(dtype=float)
-    step = part["x_last"].to_numpy(dtype=float)
-    step = step if at_end else (part["x"].to_numpy(dtype=float) + step) / 2
+    value, step = part["last" if at_end else "mean"], part["x_last"]
+    step = step if at_end else (part["x"] + step) / 2
     keep = np.isfinite(value) & np.isfinite(step)
-    step, value, count = step[keep], value[keep], part["count"].to_numpy(dtype=float)[keep]
+    step, value, count = step[keep], value[keep], part["count"][keep]
     order = np.argsort(step, kind="stable")
     last = np.r_[np.diff(step[order]) > 0, True] if len(order) else np.zeros(0, dtype=bool)  # of a step done twice the later
     order = order[last]
     return Curve(step[order], value[order], count[order])
 
 
-def _segment(parts: Mapping[str, pd.DataFrame], config: Mapping[str, Any], total_steps: int | None) -> Segment:
+def _segment(parts: Mapping[str, Part], config: Mapping[str, Any], total_steps: int | None) -> Segment:
     """Return the stitched run as one launch: a row where a bucket ends, for the functions that judge launches."""
-    values = {metric: part["last" if metric in AT_THE_END else "mean"].to_numpy(dtype=float) for metric, part in parts.items()}
-    ends = {metric: part["x_last"].to_numpy(dtype=float) for metric, part in parts.items()}
-    frame = _side_by_side(values, ends)
-    frame = frame[np.isfinite(frame.index.to_numpy(dtype=float))] if len(frame) else frame
-    absent = {name: frame[name].isna().to_numpy() for name in frame.columns if frame[name].isna().any()}
-    frame = frame.rename_axis("step").reset_index() if len(frame) else frame
-    return Segment(0, frame, absent, config=dict(config), total_steps=total_steps or _plan(parts))
+    values = {metric: part["last" if metric in AT_THE_END else "mean"] for metric, part in parts.items()}
+    columns = _side_by_side(values, {metric: part["x_last"] for metric, part in parts.items()})
+    absent = {name: gaps for name, array in columns.items() if (gaps := np.isnan(array)).any()}
+    return Segment(0, pd.DataFrame(columns), absent, config=dict(config), total_steps=total_steps or _plan(parts))
 
 
-def _side_by_side(values: Mapping[str, np.ndarray], ends: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Return the metrics as columns over the steps where their buckets end, NaN where one has none there."""
-    if not values:
-        return pd.DataFrame()
-    first = next(iter(ends.values()))
+def _side_by_side(values: Mapping[str, np.ndarray], ends: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return `step`, where buckets end, and the metrics there (n,), NaN where one has none; only where there is a step."""
+    first = next(iter(ends.values()), np.zeros(0))
     if np.all(np.diff(first) > 0) and all(np.array_equal(first, other) for other in ends.values()):
-        return pd.DataFrame(dict(values), index=pd.Index(first))
-    columns = {metric: pd.Series(values[metric], index=ends[metric]) for metric in values}
-    return pd.DataFrame({metric: one[~one.index.duplicated(keep="last")] for metric, one in columns.items()}).sort_index()
+        columns = {"step": first, **values}
+    else:
+        each = {metric: pd.Series(values[metric], index=ends[metric]) for metric in values}
+        frame = pd.DataFrame({metric: one[~one.index.duplicated(keep="last")] for metric, one in each.items()}).sort_index()
+        columns = {"step": frame.index.to_numpy(dtype=float), **{name: frame[name].to_numpy() for name in frame}}
+    known = np.isfinite(columns["step"])
+    return columns if known.all() else {name: array[known] for name, array in columns.items()}
 
 
-def _plan(parts: Mapping[str, pd.DataFrame]) -> int | None:
-    last = {name: float(part["last"].iloc[-1]) for name, part in parts.items() if name in AT_THE_END and len(part)}
+def _plan(parts: Mapping[str, Part]) -> int | None:
+    last = {name: float(part["last"][-1]) for name, part in parts.items() if name in AT_THE_END and len(part["last"])}
     total = last.get("total_steps") or last.get("epochs", np.nan) * last.get("steps_per_epoch", np.nan)
     return int(total) if np.isfinite(total) and 0 < total < 2**53 else None
 

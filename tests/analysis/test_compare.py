@@ -77,9 +77,13 @@ def test_a_peak_is_the_rate_that_somebody_typed(seen, typed):
     assert rounded(seen) == pytest.approx(typed)
 
 
+def differing(subjects):
+    return config_diff([conditions(one) for one in subjects], [one.config for one in subjects])
+
+
 def test_classes_and_groups_are_equal_different_or_unknown():
     config = {"batch_size": 8, "max_seq_len": 512, "dtype": "bfloat16", "seed": 1, "gpu": "A100"}
-    diff = config_diff([run("a", config=config), run("b", config={**config, "dtype": "float32", "gpu": "A100"})])
+    diff = differing([run("a", config=config), run("b", config={**config, "dtype": "float32", "gpu": "A100"})])
     status = {name: found for name, (found, _what) in diff.six.items()}
     assert status == {
         "scale": EQUAL,
@@ -94,27 +98,27 @@ def test_classes_and_groups_are_equal_different_or_unknown():
 
 
 def test_a_setting_that_only_one_log_prints_is_unknown_and_no_variable():
-    diff = config_diff([run("a", config={"x": 1, "dropout": 0.1}), run("b", config={"x": 1})])
+    diff = differing([run("a", config={"x": 1, "dropout": 0.1}), run("b", config={"x": 1})])
     assert [(row.key, row.status) for row in diff.rows] == [("dropout", UNKNOWN)]
     assert not diff.varied
     assert diff.equal == 1
 
 
 def test_nested_settings_compare_by_their_whole_name():
-    diff = config_diff([run("a", config={"model/act": "gelu"}), run("b", config={"model/act": "silu"})])
+    diff = differing([run("a", config={"model/act": "gelu"}), run("b", config={"model/act": "silu"})])
     assert [(row.key, row.values) for row in diff.varied] == [("model/act", ("gelu", "silu"))]
 
 
 def test_folders_and_names_are_no_variables_and_families_count_once():
     one = {"output_dir": "x", "run_name": "p", "deepspeed": False, "zero_stage": 1, "deepspeed_config": "a"}
     other = {"output_dir": "y", "run_name": "q", "deepspeed": True, "zero_stage": 0, "deepspeed_config": "b"}
-    varied = config_diff([run("a", config=one), run("b", config=other)]).varied
+    varied = differing([run("a", config=one), run("b", config=other)]).varied
     assert [row.title for row in varied] == ["DeepSpeed"]
 
 
 def test_parameters_follow_from_layers_and_are_no_variable_of_their_own():
     one, other = ({"num_layers": n, "model_params": 10_000_000 * n} for n in (4, 8))
-    varied = config_diff([run("a", config=one), run("b", config=other)]).varied
+    varied = differing([run("a", config=one), run("b", config=other)]).varied
     assert [row.key for row in varied] == ["layers"]
 
 
