@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.evidence import unlog
 from analysis.losses import loss_kind
 from analysis.noise import track
 from analysis.segment import Segment
@@ -17,6 +18,7 @@ LARGEST_VOCABULARY = 262_144
 VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size", "vocabulary_size", "n_vocab", "num_embeddings", "vocab")
 FIRST_ROWS = 10
 UNTRAINED = 5.0  # a loss below this is no untrained language model, unless its vocabulary is known to be small
+LATE = 2.0  # usual distances of two rows: a first step beyond them does not begin anew
 NEAR = 0.6  # of the expected first loss, below which the model was trained before
 
 
@@ -27,6 +29,8 @@ class FirstLoss:
     first: the first finite loss, at `step` (None where the log gives none); level: median of up to ten first ones.
     vocabulary: number of words as configured, None where the log does not say; expected: its logarithm.
     implied: the vocabulary that `first` would be the loss of, None beyond any.
+    anew: False where the launch goes on with an earlier one: the log says so, or its steps begin late.
+    loaded: line before the first row that tells of a checkpoint, None without one.
     """
 
     first: float
@@ -35,11 +39,13 @@ class FirstLoss:
     vocabulary: int | None
     expected: float | None
     implied: int | None
+    anew: bool = True
+    loaded: int | None = None
 
     @property
     def from_scratch(self) -> bool:
-        """Say whether the model looks untrained at the first rows."""
-        return self.first > (NEAR * self.expected if self.expected else UNTRAINED)
+        """Say whether the launch begins anew and the model looks untrained at the first rows."""
+        return self.anew and self.loaded is None and self.first > (NEAR * self.expected if self.expected else UNTRAINED)
 
 
 def first_loss(segment: Segment) -> FirstLoss | None:
@@ -51,6 +57,23 @@ def from_scratch(segment: Segment) -> bool:
     """Say whether a launch begins with an untrained model."""
     known = first_loss(segment)
     return known is not None and known.from_scratch
+
+
+def begins_anew(segment: Segment) -> bool:
+    """Say whether a launch begins at its step 0, and no line before its first row says that it goes on with another."""
+    steps = segment.steps()[:2]
+    if segment.has("step") and len(steps) > 1 and steps[0] > LATE * max(abs(float(steps[1] - steps[0])), 1.0):
+        return False
+    return _said_before(segment, "resume") is None
+
+
+def _said_before(segment: Segment, kind: str) -> int | None:
+    """Return the line of the last event of a kind before the first row, None without one."""
+    first, events = segment.line(0) if len(segment) else None, segment.events
+    if not len(events) or first is None:
+        return None
+    lines = events["line"][events["kind"].eq(kind) & (events["line"] < first)]
+    return int(lines.iloc[-1]) if len(lines) else None
 
 
 def vocabulary_of(config: Mapping[str, Any]) -> int | None:
@@ -71,8 +94,11 @@ def _first_loss(segment: Segment) -> FirstLoss | None:
     loss = track(segment, main) if main else None
     if loss is None or not len(loss):
         return None
-    first, level = float(np.exp(min(loss.x[0], 690))), float(np.exp(min(np.median(loss.x[:FIRST_ROWS]), 690)))
+    first, level = unlog(loss.x[0]), unlog(np.median(loss.x[:FIRST_ROWS]))
     words = vocabulary_of(segment.config)
     implied = round(float(np.exp(first))) if first < 20 else None
     expected = float(np.log(words)) if words else None
-    return FirstLoss(first, level, segment.step(int(loss.rows[0])), words, expected, implied)
+    step = segment.step(int(loss.rows[0]))
+    return FirstLoss(
+        first, level, step, words, expected, implied, begins_anew(segment), _said_before(segment, "checkpoint_loaded")
+    )

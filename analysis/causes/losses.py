@@ -7,11 +7,16 @@ from analysis.attribution import Clue
 from analysis.clues import Seen, window
 from analysis.evaluations import evaluations
 from analysis.evidence import times
+from analysis.first_loss import first_loss
 from analysis.losses import loss_kind
 from analysis.schedule import rates
 from analysis.segment import Segment
 from messages import N_, Text
 
+MODEL_KEYS = (
+    *("model_name_or_path", "pretrained_model", "finetune_from", "resume_from"),
+    *("init_checkpoint", "init_pretraining_params", "init_from_checkpoint", "load_checkpoint"),
+)
 CLUSTER, SWING, DIP, SHIFT = ("spike_cluster",), ("oscillation",), ("dip",), ("level_shift",)
 
 
@@ -148,7 +153,22 @@ def falls_slowly(segment: Segment, row: int, known: int) -> Seen | None:
     return Seen(True, Text(N_("it does fall: {share:.1%} of the first loss is gone"), {"share": share}))
 
 
+def model_loaded(segment: Segment, row: int, known: int) -> Seen | None:
+    """The log tells of a checkpoint before the first row, or the configuration names a model to begin with."""
+    begin = first_loss(segment)
+    if begin is not None and begin.loaded is not None:
+        return Seen(True, Text(N_("line {line:,} tells of a checkpoint that was loaded"), {"line": begin.loaded}))
+    for key, value in segment.config.items():
+        if str(key).replace("/", ".").rpartition(".")[2].replace("-", "_").lower() in MODEL_KEYS and value:
+            return Seen(True, Text(N_("the configuration names {key}"), {"key": str(key)}))
+    return None
+
+
 CAUSES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "loaded": (
+        N_("It began from trained weights: fine-tuning, another phase, or a checkpoint"),
+        (N_("Compare its losses only with launches that began from the same weights."),),
+    ),
     "instability": (
         N_("The run is at the edge of stability: learning rate, attention logits or optimizer state"),
         (N_("Lower the learning rate, add QK-norm or a z-loss, set Adam's eps to 1e-8 and beta2 to 0.95."),),
@@ -198,6 +218,10 @@ CAUSES: dict[str, tuple[str, tuple[str, ...]]] = {
         N_("The learning rate is so high that the first steps destroy the model"),
         (N_("Lower the learning rate by a factor of 10, or lengthen the warm-up."),),
     ),
+    "other_weights": (
+        N_("The weights that were loaded do not belong to this model, or were not loaded"),
+        (N_("Compare the loss before the first update with an evaluation of the checkpoint."),),
+    ),
     "loss_summed": (
         N_("The loss is summed or scaled instead of averaged, or the labels are shifted"),
         (N_("Compare the loss before the first update with ln(vocabulary)."),),
@@ -218,6 +242,7 @@ FIRST: dict[str, tuple[str, ...]] = {
     "eval_jump": (N_("Repeat this evaluation with the same checkpoint and the earlier settings."),),
     "loss_zero": (N_("Stop: nothing is learned any more. Look at the labels of one batch."),),
     "initial_loss": (N_("Print the loss before the first update: it should be near ln(vocabulary)."),),
+    "trained_before": (N_("Nothing, if trained weights were meant to be loaded; else find out which were."),),
     "no_learning": (
         N_("Overfit one tiny batch: if that fails, look at labels, padding mask and frozen weights."),
         N_("If it works, raise the learning rate 5 to 10 times."),
@@ -252,6 +277,8 @@ CLUES: tuple[Clue, ...] = (
     Clue(("initial_loss",), "rate_destroys", 3, ("lr",), rate_high),
     Clue(("initial_loss",), "rate_destroys", 2, (), falls_from_there, against=False),
     Clue(("initial_loss",), "loss_summed", 3, (), stays_there, against=False),
+    Clue(("initial_loss",), "other_weights", 3, (), model_loaded, against=False),
+    Clue(("trained_before",), "loaded", 3, (), model_loaded, against=False),
     Clue(("no_learning",), "low_rate", 3, ("lr",), rate_low),
     Clue(("no_learning",), "frozen", 4, ("grad_norm",), gradients_zero, against=False),
     Clue(("no_learning",), "few_data", 2, (), falls_slowly, against=False),
@@ -267,6 +294,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "overfit": ("too_many_epochs", "contamination"),
     "eval_jump": ("evaluation_changed", "contamination"),
     "loss_zero": ("labels_masked", "numbers_broke"),
+    "trained_before": ("loaded",),
     "initial_loss": ("start", "rate_destroys", "loss_summed"),
     "no_learning": ("labels", "low_rate", "frozen", "data"),
     "oscillation": ("rate_too_high", "data_order"),

@@ -21,7 +21,7 @@ from analysis.attribution import explain
 from analysis.episodes import episodes
 from analysis.evidence import fact, finding_at, median_fact, place
 from analysis.findings import Finding, Severity
-from analysis.first_loss import LARGEST_VOCABULARY, FirstLoss, first_loss
+from analysis.first_loss import LARGEST_VOCABULARY, UNTRAINED, FirstLoss, first_loss
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
 from analysis.segment import Segment
@@ -48,7 +48,7 @@ def check(
     learned by then; impossible: as many times the limit that even a first step can't be.
     """
     begin, main = first_loss(segment), loss_kind(segment).main
-    if begin is None or main is None or segment.number > 0:
+    if begin is None or main is None or not begin.anew:
         return
     loss = track(segment, main)
     limit = high * begin.expected if begin.expected else high_unknown * np.log(LARGEST_VOCABULARY)
@@ -56,8 +56,8 @@ def check(
     known = _known(segment, loss, float(np.log(limit)), min(rows, max(jump, 1)), late_step, impossible)
     if known is not None:
         yield _finding(segment, main, loss, begin, known, limit)
-    elif begin.expected and len(loss) >= rows and begin.level < low * begin.expected:
-        yield _trained(segment, main, loss, begin, rows)
+    elif begin.expected and len(loss) >= rows and max(begin.first, begin.level) < low * begin.expected:
+        yield _trained(segment, main, loss, begin, (rows, late_step))
 
 
 def _known(segment: Segment, loss: Track, limit: float, rows: int, late_step: int, impossible: float) -> int | None:
@@ -77,16 +77,23 @@ def _first_step(segment: Segment) -> float:
     return float(first) if first is not None and segment.has("step_printed") else 0.0
 
 
+def _launch(segment: Segment) -> Text:
+    return Text(N_("Launch {number}"), {"number": segment.number + 1}) if segment.number else Text(N_("The run"))
+
+
 def _finding(segment: Segment, column: str, loss: Track, begin: FirstLoss, known: int, limit: float) -> Finding:
     row = int(loss.rows[known])
     causes, advice = explain(segment, "initial_loss", int(loss.rows[0]), known=row)
-    highest = float(np.exp(min(loss.x[: known + 1].max(), 690)))
-    gaps = {"loss": highest, "step": place(segment, row), "expected": begin.expected or np.log(LARGEST_VOCABULARY)}
-    title = Text(N_("The run starts with a loss of {loss:.4g}; no vocabulary explains more than {expected:.3g}"), gaps)
+    top = int(np.argmax(loss.x[: known + 1]))
+    gaps = {"launch": _launch(segment), "loss": float(np.exp(min(loss.x[top], 690)))}
+    gaps |= {"step": place(segment, int(loss.rows[top])), "expected": begin.expected or np.log(LARGEST_VOCABULARY)}
+    text = N_("{launch} starts with a loss of {loss:.4g} (step {step:,}); no vocabulary explains more than {expected:.3g}")
     if begin.expected:
-        title = Text(
-            N_("The run starts with a loss of {loss:.4g}; an untrained model of this vocabulary has {expected:.3g}"), gaps
+        text = N_(
+            "{launch} starts with a loss of {loss:.4g} (step {step:,}); an untrained model of this vocabulary has "
+            "{expected:.3g}"
         )
+    title = Text(text, gaps)
     return finding_at(
         segment,
         kind="initial_loss",
@@ -105,20 +112,33 @@ def _finding(segment: Segment, column: str, loss: Track, begin: FirstLoss, known
     )
 
 
-def _trained(segment: Segment, column: str, loss: Track, begin: FirstLoss, rows: int) -> Finding:
-    row = int(loss.rows[rows - 1])
-    gaps = {"loss": begin.level, "expected": begin.expected or 0.0, "words": begin.vocabulary or 0}
-    causes, advice = explain(segment, "initial_loss", int(loss.rows[0]), known=row)
-    text = N_("Trained before: the first loss is {loss:.4g}; untrained, with {words:,} words, it would be {expected:.3g}")
+def _trained(segment: Segment, column: str, loss: Track, begin: FirstLoss, limits: tuple[int, int]) -> Finding:
+    rows, late_step = limits
+    first, row = int(loss.rows[0]), int(loss.rows[rows - 1])
+    gaps = {"launch": _launch(segment), "loss": begin.first, "step": place(segment, first)}
+    gaps |= {"expected": begin.expected or 0.0, "words": begin.vocabulary or 0}
+    causes, advice = explain(segment, "trained_before", first, known=row)
+    text = N_(
+        "{launch} begins with a trained model: its loss at step {step:,} is {loss:.4g}; untrained, with {words:,} "
+        "words, it would be {expected:.3g}"
+    )
+    if _first_step(segment) > late_step:
+        text = N_(
+            "{launch} prints its first loss at step {step:,}: {loss:.4g}, where an untrained model of {words:,} words "
+            "has {expected:.3g}. It was trained before, or learned fast"
+        )
     return finding_at(
         segment,
         kind="initial_loss",
         severity=Severity.INFO,
-        first=int(loss.rows[0]),
+        first=first,
         known=row,
         end=row,
         title=Text(text, gaps),
-        evidence=(median_fact(N_("{column}: first values"), segment, loss, (0, rows), column),),
+        evidence=(
+            fact(N_("{column}: first value"), begin.first, segment=segment, row=first, column=column),
+            median_fact(N_("{column}: first values"), segment, loss, (0, rows), column),
+        ),
         causes=causes,
         advice=advice,
     )
@@ -127,13 +147,21 @@ def _trained(segment: Segment, column: str, loss: Track, begin: FirstLoss, rows:
 def partly(segment: Segment) -> tuple[tuple[str, ...], Text] | None:
     """Say that without the vocabulary the first loss can't be judged exactly, and which vocabulary it would belong to."""
     begin = first_loss(segment)
-    if begin is None or begin.vocabulary is not None:
+    if begin is None or (begin.vocabulary is not None and begin.anew):
         return None
-    gaps = {"loss": begin.first, "words": begin.implied or 0}
+    gaps = {"launch": _launch(segment), "loss": begin.first, "words": begin.implied or 0, "step": begin.step or 1}
+    if not begin.anew:
+        text = N_("{launch} goes on with an earlier one at step {step:,}: the loss there is no first loss")
+        return (), Text(text, gaps)
     if begin.implied is None:
         return ("vocab_size",), Text(
             N_("The log does not print the vocabulary size: a first loss of {loss:.4g} fits none"), gaps
         )
+    if begin.first < UNTRAINED:
+        text = N_(
+            "The log does not print the vocabulary size: a first loss of {loss:.4g} is low for an untrained language model"
+        )
+        return ("vocab_size",), Text(text, gaps)
     text = N_("The log does not print the vocabulary size: a first loss of {loss:.4g} would belong to {words:,} words")
     return ("vocab_size",), Text(text, gaps)
 

@@ -220,6 +220,32 @@ def test_a_known_vocabulary_sets_the_limit_and_a_low_start_is_noted() -> None:
     assert str(note.severity) == "info"
 
 
+def test_a_launch_that_goes_on_with_another_has_no_first_loss() -> None:
+    later = replace(run(loss=np.linspace(30, 15, 200)), number=1)
+    (finding,) = alarms("initial_loss", later)
+    assert finding.title.render().startswith("Launch 2 starts with a loss of 30 (step 1);")
+    resumed = replace(later, rows=later.rows.assign(step=later.rows["step"] + 5000))
+    assert found("initial_loss", resumed) == []
+    (blind,) = [item for item in diagnose([resumed]).not_assessable if item.rule == "initial_loss"]
+    assert "goes on with an earlier one at step 5,001" in blind.text.render()
+    again = run(loss=np.linspace(30, 15, 200))
+    again.rows["line"] += 10
+    assert found("initial_loss", with_events(again, (5, "resume", "resuming from step 400", {}))) == []
+
+
+def test_a_trained_start_is_told_by_its_first_value_and_without_causes_of_a_bad_one() -> None:
+    loss = np.r_[4.0, np.full(199, 1.0)]
+    segment = run(config={"vocab_size": 65024}, loss=loss)
+    segment.rows["line"] += 10
+    segment = with_events(segment, (5, "checkpoint_loaded", "loaded weights from base/model.bin", {}))
+    (note,) = found("initial_loss", segment)
+    assert "its loss at step 1 is 4;" in note.title.render()
+    assert [(cause.name, len(cause.supports)) for cause in note.causes] == [("loaded", 1)]
+    late = run(every=100, config={"vocab_size": 65024}, loss=loss, step_printed=(np.arange(200) + 1) * 100.0)
+    (unsure,) = found("initial_loss", late)
+    assert "or learned fast" in unsure.title.render()
+
+
 def test_without_a_vocabulary_the_implied_one_is_named() -> None:
     blind = {item.rule: item for item in diagnose([run(loss=np.linspace(8.7523, 6, 200))]).not_assessable}
     assert blind["initial_loss"].missing == ("vocab_size",)
