@@ -17,6 +17,7 @@ from analysis.findings import Finding
 from analysis.ledger import Ledger, ledger
 from analysis.lost import of_no_use
 from analysis.machine import hardware
+from analysis.over import ENDED, ENDED_EARLY
 from analysis.prices import Price, PriceTable, price_table
 from analysis.segment import Segment
 from analysis.time_left import Estimate, FailureRate, time_left, why_unknown
@@ -122,7 +123,8 @@ class CostReport:
     @property
     def over(self) -> bool:
         """Say whether the run has ended, finished or not."""
-        return self.why is not None and self.why.template == ENDED or (self.left is not None and self.left.p90 == 0)
+        ended = self.why is not None and self.why.template in (ENDED, ENDED_EARLY)
+        return ended or (self.left is not None and self.left.p90 == 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form that `cost --json` prints."""
@@ -135,6 +137,7 @@ class CostReport:
             "elapsed_source": self.book.source.to_dict() if self.book else None,
             "remaining_s": _left_dict(self.left),
             "remaining_unknown": self.why.to_dict() if self.why else None,
+            "over": self.over,
             "of_no_use": self.of_no_use.to_dict() if self.of_no_use else None,
             "total_s": self.total[1] if self.total else None,
             "total_range_s": dict(zip(("p10", "p50", "p90"), self.total, strict=True)) if self.total else None,
@@ -166,9 +169,6 @@ class CostReport:
             "budget": model.budget,
             "sources": {name: text.to_dict() for name, text in model.sources},
         }
-
-
-ENDED = "the run has ended"
 
 
 def cost_model(

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.ending import current_launch, ending
+from analysis.ending import current_launch
 from analysis.epoch_time import EpochTime, epoch_time
+from analysis.over import done, ended, steps_left
 from analysis.pace import HANG, HICCUP, RESTART, Pace, pace
 from analysis.segment import Segment
 from analysis.wall import LONGEST, SOURCES
@@ -24,7 +25,6 @@ BLOCKS, WINDOWS, DRAWS = 64, 8, 1000
 FEW = 24  # intervals of a launch below which those of the launch before are used too
 FLOOR = 0.005  # relative: what even the smoothest past does not show of the future
 DRIFT = 0.03  # relative: by how much a pace comes to change over a launch, of real logs (bench/cost.py --logs)
-MOST_STEPS = 1e12  # more left is no plan
 FEW_SPREAD = 0.15  # relative: of one interval, where there are too few to see how they differ
 TREND = 3.5  # standard errors from which a pace that changes steadily is taken where it stands now
 QUANTILES = (5, 10, 50, 90, 95)
@@ -32,8 +32,6 @@ ADD_A_FIELD = N_(
     "the log prints no time: add the step time in seconds (step_time), a timestamp to each line, or the time since the start"
 )
 UNCLEAR_TIME = N_("the log prints `time` and not of what: name it step_time (seconds a step) or elapsed_time")
-DONE = N_("the last planned step is done")
-FINISHED = N_("the log says that training is finished")
 NOT_COVERED = N_("failures to come are not included")
 OUTAGE = N_("{hours:.2g} hours of hangs and restarts are taken not to come back")
 PAST_SLOW = N_("a slow stretch of {hours:.2g} hours is over and taken not to come back")
@@ -79,12 +77,15 @@ def time_left(
 
     meaning: of epoch_time, as the user chose; total_steps: the plan, where the log does not print it.
     """
-    if not segments or not len(current_launch(segments)) or ending(segments):
+    if not segments or not len(current_launch(segments)):
         return None
     segment = current_launch(segments)
     left = steps_left(segment, total_steps)
-    if left == 0 or finished(segment):
-        return Estimate(0, 0, 0, Text(DONE if left == 0 else FINISHED))
+    over = done(segment, left)
+    if over is not None:
+        return Estimate(0, 0, 0, over)
+    if ended(segments, left):
+        return None
     estimate = None if left is None else _forecast(_same_run(segments, meaning), segment, left, meaning)
     if estimate is None and left is not None:
         estimate = _undecided(segment, left, meaning)
@@ -96,11 +97,12 @@ def why_unknown(segments: Sequence[Segment], *, meaning: str | None = None, tota
     """Say why there is no time left; None where there is one."""
     if not segments or not len(current_launch(segments)):
         return Text(N_("there is no training step yet"))
-    if ending(segments):
-        return Text(N_("the run has ended"))
     if time_left(segments, meaning=meaning, total_steps=total_steps) is not None:
         return None
     segment = current_launch(segments)
+    over = ended(segments, steps_left(segment, total_steps))
+    if over is not None:
+        return over
     known = epoch_time(segment, meaning)
     if known is not None and known.meaning is None and pace(segment, meaning) is None:
         return known.text
@@ -110,21 +112,6 @@ def why_unknown(segments: Sequence[Segment], *, meaning: str | None = None, tota
     if pace(segment, meaning) is None and not told:
         return Text(UNCLEAR_TIME if segment.has("time") else ADD_A_FIELD)
     return Text(N_("only the first steps are known so far, and they hold the start-up"))
-
-
-def finished(segment: Segment) -> bool:
-    """Say whether the log says after the last row that training is done."""
-    events, last = segment.events, segment.line(len(segment) - 1) if len(segment) else None
-    return bool(len(events) and (events["kind"].eq("training_finished") & (events["line"] >= (last or 0))).any())
-
-
-def steps_left(segment: Segment, total_steps: int | None = None) -> float | None:
-    """Return the planned steps not yet done, at least 0; None where plan or step is unknown."""
-    step = segment.step(len(segment) - 1)
-    total = total_steps or segment.total_steps
-    if step is None or total is None or abs(total - step) > MOST_STEPS:
-        return None
-    return float(max(total - step, 0))
 
 
 def _same_run(segments: Sequence[Segment], meaning: str | None) -> list[Pace]:

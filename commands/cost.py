@@ -1,13 +1,13 @@
 """`cli.py cost`: when a run is done, what it costs, what was wasted."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
 from commands.common import USAGE, open_service, plain, print_json, refuse, verb
-from server.costs import Wishes
+from server.costs import Outlook, Wishes, outlook
 from server.service import cost_file
 from server.settings import load_settings
 from storage.reader import read_file
@@ -56,15 +56,17 @@ def _print_costs(run: str, answer: dict[str, Any]) -> None:
     click.echo(f"{run}: {_hours(elapsed)} so far" if elapsed is not None else f"{run}: the log does not tell the time")
     if answer["of_no_use"]:
         click.echo(f"  {answer['of_no_use']}")
-    if left:
-        span = f"{_hours(left['p50'])} left ({_hours(left['p10'])} to {_hours(left['p90'])})"
-        ends = _done(answer["ends"]["p50"]) if answer["ends"] and left["p90"] else ""
+    if answer["over"]:
+        click.echo(f"  {left['source'] if left else answer['remaining_unknown']}")
+    elif left:
         condition = "if it is finished all the same: " if answer["of_no_use"] else ""
+        span = f"{_hours(left['p50'])} left ({_hours(left['p10'])} to {_hours(left['p90'])})"
+        ends = _done(answer["ends"]["p50"], left["p50"]) if answer["ends"] else ""
         click.echo(f"  {condition}{span}{ends}: {left['source']}")
     else:
         click.echo(f"  no time left: {answer['remaining_unknown']}")
     if amounts["spent"] is not None:
-        total = amounts["total"] or {}
+        total = {} if answer["over"] else amounts["total"] or {}
         end = f" of {total['p50']:,.2f} ({total['p10']:,.2f} to {total['p90']:,.2f})" if total else ""
         click.echo(f"  {amounts['spent']:,.2f}{end} {amounts['currency']}: {amounts['sources']['price']}")
     for text in (answer["epoch_time_text"], *answer["warnings"], *answer["missing"], *answer["notes"]):
@@ -75,10 +77,15 @@ def _print_costs(run: str, answer: dict[str, Any]) -> None:
         click.echo(f"    {item['text']}")
 
 
-def _done(end: str) -> str:
-    """Return when it is done; a date that has passed is no promise."""
-    past = datetime.fromisoformat(end) < datetime.now(UTC)
-    return f", {'would have been done' if past else 'done'} {end[:16]} UTC{' if it had gone on' if past else ''}"
+def _done(end: str, left_s: float) -> str:
+    """Return when it is done, `left_s` seconds after its last line; a date that has passed is no promise."""
+    date = datetime.fromisoformat(end)
+    words = {
+        Outlook.AHEAD: ", done {date} UTC",
+        Outlook.SILENT: ", done {date} UTC if it goes on",
+        Outlook.PASSED: ", would have been done {date} UTC if it had gone on",
+    }
+    return words[outlook(date, date - timedelta(seconds=left_s))].format(date=end[:16])
 
 
 def _hours(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,25 @@ from messages import N_, Text
 from storage.types import ParseReport
 
 LAST_DATE = 4e9  # seconds since 1970, beyond which a clock is not believed
+SILENT = timedelta(days=1)  # since its last line, from which on nobody knows whether a run goes on; zones are within it
 COURSE = 600  # points of the way that are drawn
 OWN_PRICES = "prices.toml"  # in the data directory; see analysis/prices.toml for its form
+
+
+class Outlook(StrEnum):
+    """What a date of the end is worth: it lies ahead of a run that goes on, or of one that may; or it has passed."""
+
+    AHEAD = "ahead"
+    SILENT = "silent"
+    PASSED = "passed"
+
+
+def outlook(end: datetime, last: datetime) -> Outlook:
+    """Return what the date of an end is worth today; last: of the last line."""
+    now = datetime.now(UTC)
+    if end < now:
+        return Outlook.PASSED
+    return Outlook.SILENT if now - last > SILENT else Outlook.AHEAD
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -52,11 +53,35 @@ def test_the_canonical_line_alone_gives_a_first_estimate(tmp_path: Path) -> None
     assert chosen["epoch_time_meaning"] == "total"
 
 
-def test_a_date_that_has_passed_is_no_promise(tmp_path: Path) -> None:
-    path = log(tmp_path, printed(timed(plan=3000, seed=3).until(0.5), "megatron"))
-    said = CliRunner().invoke(cli, ["cost", str(path)]).stdout
-    assert ", would have been done 2024-05-" in said
-    assert "if it had gone on" in said
+def dated(rows: int, total: int, ended: datetime) -> str:
+    """Return a log of rows a minute apart, the last one at `ended`."""
+    stamps = [f"{ended - timedelta(minutes=rows - i):%Y-%m-%d %H:%M:%S}" for i in range(1, rows + 1)]
+    return "".join(f"[{stamp}] step: {i}/{total}, loss: {3 - i / 1000:.4f}\n" for i, stamp in enumerate(stamps, 1))
+
+
+CRASH = "Traceback (most recent call last):\nValueError: x\n"
+
+
+@pytest.mark.parametrize(
+    ("total", "days", "last", "words"),
+    [
+        (9000, 0, "", " UTC: the timestamps"),
+        (9000, 2, "", " UTC if it goes on: "),
+        (9000, 900, "", "would have been done "),
+        (150, 900, "", "  the last planned step is done"),
+        (150, 900, CRASH, "  the last planned step is done"),
+        (9000, 900, CRASH, "  the run has ended after 150 of 9,000 planned steps"),
+        (9000, 900, "Training finished\n", "  the log says that training is finished after 150 of 9,000 planned steps"),
+    ],
+)
+def test_going_on_stopped_and_done_are_told_apart(tmp_path: Path, total: int, days: int, last: str, words: str) -> None:
+    path = log(tmp_path, dated(150, total, datetime.now(UTC) - timedelta(days=days)) + last)
+    said = CliRunner().invoke(cli, ["cost", str(path), "--gpus", "8", "--price", "2"]).stdout
+    assert words in said
+    over = total == 150 or bool(last)
+    assert (" left (" in said) == (" of " in said.split(" USD: as given")[0].splitlines()[-1]) == (not over)
+    _, told = run(path)
+    assert told["over"] == over
 
 
 def test_a_loss_that_is_no_number_any_more_makes_the_time_left_a_condition(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from babel.numbers import format_currency
 from analysis.cost import CostReport
 from analysis.forecast import Forecast
 from analysis.ledger import PARTS, Item
-from server.costs import Costs
+from server.costs import Costs, Outlook, outlook
 from server.totals import Paid
 from storage.types import Run
 from ui import outcome
@@ -23,7 +23,6 @@ from ui.text import _, as_utc, duration, language, local, number, percent, say
 from ui.words import as_sentence, first_up
 
 LONG = timedelta(days=200)
-SILENT = timedelta(days=1)  # since its last line, from which on nobody knows whether a run goes on; zones are within it
 
 
 def money(value: float | None, currency: str) -> str:
@@ -77,10 +76,10 @@ def dated(ends: tuple[datetime, datetime, datetime], last: datetime) -> str:
     near = {"early": when(early, middle), "late": when(late, middle)}
     span = _("{date}, between {early} and {late}").format(date=when(middle), **near)
     gaps = {"date": when(middle) if near["early"] == near["late"] else span, "last": when(last)}
-    now = datetime.now(UTC)
-    if middle < now:
+    worth = outlook(middle, last)
+    if worth is Outlook.PASSED:
         return _("If it had gone on, it would have been done {date}: its last line is from {last}.").format(**gaps)
-    if now - last > SILENT:
+    if worth is Outlook.SILENT:
         return _("If it goes on, it is done {date}: its last line is from {last}.").format(**gaps)
     return _("Done {date}.").format(**gaps)
 

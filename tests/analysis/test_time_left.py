@@ -81,7 +81,38 @@ def test_where_there_is_no_estimate_there_is_a_reason() -> None:
     end = pd.DataFrame([[999, None, "killed", "Killed"]], columns=["line", "step", "kind", "text"])
     ended = replace(run(step_time_seconds=1.0), events=end)
     assert time_left([ended]) is None
-    assert why_unknown([ended]).render() == "the run has ended"  # type: ignore[union-attr]
+    assert why_unknown([ended]).render() == "the run has ended after 100 of 400 planned steps"  # type: ignore[union-attr]
+    planless = replace(ended, total_steps=None)
+    assert why_unknown([planless]).render() == "the run has ended"  # type: ignore[union-attr]
+
+
+def event(kind: str) -> pd.DataFrame:
+    return pd.DataFrame([[999, None, kind, kind]], columns=["line", "step", "kind", "text"])
+
+
+@pytest.mark.parametrize(
+    ("total", "kind", "words"),
+    [
+        (100, None, "the last planned step is done"),
+        (100, "traceback", "the last planned step is done"),
+        (400, "training_finished", "the log says that training is finished after 100 of 400 planned steps"),
+        (None, "training_finished", "the log says that training is finished"),
+    ],
+)
+def test_a_run_that_is_over_says_how(total: int | None, kind: str | None, words: str) -> None:
+    segment = run(total=total, step_time_seconds=1.0)
+    estimate = time_left([replace(segment, events=event(kind)) if kind else segment])
+    assert estimate is not None
+    assert (estimate.p90, estimate.source.render()) == (0, words)
+
+
+@pytest.mark.parametrize(("total", "left"), [(20_011, 0), (20_200, 200), (20_100, 100)])
+def test_a_plan_that_is_no_multiple_of_the_lines_is_done_with_its_last_line(total: int, left: int) -> None:
+    steps = np.arange(1, 201) * 100
+    segment = Segment(0, pd.DataFrame({"line": steps, "step": steps, "step_time_seconds": 1.0}), total_steps=total)
+    estimate = time_left([segment])
+    assert estimate is not None
+    assert estimate.p50 == pytest.approx(left, rel=0.02)
 
 
 def test_a_finished_run_has_nothing_left_and_odd_values_do_not_break() -> None:
