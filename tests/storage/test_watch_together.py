@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.intake import follow, watch
+from storage.intake import follow, turns
 from storage.intake.watch import Watcher
 from storage.keeping.group import Group
 from storage.keeping.schema import first_row
@@ -45,7 +45,7 @@ def kept_whole(desk):
 
 
 def test_new_logs_that_have_little_share_transactions(desk, commits, monkeypatch):
-    monkeypatch.setattr(watch, "GROUP_LOGS", 3)
+    monkeypatch.setattr(turns, "GROUP_LOGS", 3)
     for number in range(7):
         desk.write(lines(1, 10 + number), f"{number}.log")
     desk.poll()
@@ -63,7 +63,7 @@ def test_new_logs_that_have_little_share_transactions(desk, commits, monkeypatch
 
 
 def test_a_transaction_that_is_shared_takes_so_many_bytes(desk, commits, monkeypatch):
-    monkeypatch.setattr(watch, "GROUP_BYTES", 2 * len(lines(1, 10)))
+    monkeypatch.setattr(turns, "GROUP_BYTES", 2 * len(lines(1, 10)))
     for number in range(5):
         desk.write(lines(1, 10), f"{number}.log")
     desk.poll()
@@ -155,7 +155,7 @@ def test_what_was_durable_before_a_transaction_failed_is_told(desk, monkeypatch)
             elsewhere.release()
 
     with monkeypatch.context() as patch:
-        patch.setattr(watch, "_turn", lambda log: log.base)
+        patch.setattr(turns, "_turn", lambda log: log.base)
         patch.setattr(Group, "commit", commit_and_go_on)
         fail_once(patch, RunWriter, "commit", lambda writer: writer.run_id == ids["c.log"])
         desk.poll()
