@@ -1,5 +1,6 @@
 """The object store: everything gets there once, nothing is lost while it can't be reached, evicted rows come back."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from urllib.request import Request, urlopen
 
@@ -13,26 +14,31 @@ from storage.store import Store, StoreError
 moto_server = pytest.importorskip("moto.server", reason="moto is not installed (requirements-dev.txt)")
 
 LATER = datetime.now(UTC) + timedelta(days=40)
-PORT = 5891
 
 
 @pytest.fixture
 def s3(monkeypatch):
-    """A function that starts and stops a stand-in for S3, with an empty bucket `runs` at its first start."""
+    """A stand-in for S3 on a free port, with an empty bucket `runs`."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{PORT}")
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=PORT, verbose=False)
-    server.start()
-    urlopen(Request(f"http://127.0.0.1:{PORT}/moto-api/reset", method="POST")).close()
+    server = served(0)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.get_host_and_port()[1]}")
+    urlopen(Request(f"{os.environ['AWS_ENDPOINT_URL']}/moto-api/reset", method="POST")).close()
     client().create_dir("runs")
     yield server
     server.stop()
 
 
+def served(port):
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+    server.start()
+    return server
+
+
 def client():
-    return fs.S3FileSystem(endpoint_override=f"127.0.0.1:{PORT}", scheme="http", allow_bucket_creation=True)
+    place = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
+    return fs.S3FileSystem(endpoint_override=place, scheme="http", allow_bucket_creation=True)
 
 
 def there():
@@ -79,8 +85,7 @@ def test_nothing_is_lost_while_it_cannot_be_reached(s3, store):
     assert "can't be reached" in failed.problem.render()
     assert "sent later" in failed.problem.render()
     assert store.frame(store.run_id) == before
-    again = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=PORT, verbose=False)
-    again.start()
+    again = served(s3.get_host_and_port()[1])
     try:
         done = store.mirror()
         assert (done.waiting, done.problem, len(there())) == (0, None, 4)
