@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from analysis.diagnose import Diagnosis
+from analysis.findings import Finding
 from messages import N_
 from server.monitor import heartbeats
 from storage.types import Run
@@ -100,12 +101,20 @@ def _banner(run: Run, version: int, diagnosis: Diagnosis) -> None:
         html.write(verdict.banner(diagnosis, said.note if said else ""))
         if leading is None:
             return
-        why = st.expander(_("Why we think so"), key="why", on_change="rerun")
+        with st.container(horizontal=True, vertical_alignment="top", key="verdict_more"):
+            why = st.expander(_("Why we think so"), key="why", on_change="rerun")
+            go = {"icon": ":material/arrow_downward:", "on_click": _open, "args": (leading,)}
+            st.button(_("To the finding"), key="to_finding", type="tertiary", **go)
         if why.open:
             with why:
                 html.write(verdict.proof(leading))
                 html.write(finding_cards.limits(run, state.report(run.id, version), diagnosis, leading))
                 finding_cards.lines(run, leading.first_line, leading.last_line)
+
+
+def _open(finding: Finding) -> None:
+    """Open the card of a finding and bring it into view."""
+    st.query_params["finding"] = st.session_state["show_finding"] = key_of(finding)
 
 
 def _figures_and_chart(run: Run, version: int, judged: Judged, segment: int | None) -> None:
@@ -174,7 +183,7 @@ def _selected(key: str, view: controls.View, diagnosis: Diagnosis, signs: pd.Dat
     for point in chosen.get(charts.PICKED, []):
         for sign in signs[signs["mark"] == int(point.get("mark", -1))].itertuples():
             if sign.finding >= 0:
-                st.query_params["finding"] = st.session_state["show_finding"] = key_of(diagnosis.findings[sign.finding])
+                _open(diagnosis.findings[sign.finding])
             elif sign.line > 0:
                 st.query_params["line"] = str(sign.line)
                 st.session_state["show_line"] = True
@@ -216,11 +225,16 @@ def _findings(run: Run, version: int, diagnosis: Diagnosis, groups: list[Group])
         opened = _card(run, version, diagnosis, group, wanted)
         shown = shown or opened
         if wanted and st.session_state.pop("show_finding", None):
-            html.scroll_to(f"finding-{group.name}")
+            html.scroll_to(_place(group))
     state.set_param("finding", shown)
     st.session_state["finding_shown"] = (run.id, shown or "")
     if len(groups) > SHOWN_CARDS:
         html.quiet(ngettext("{n} more kind is not shown.", "{n} more kinds are not shown.", len(groups) - SHOWN_CARDS))
+
+
+def _place(group: Group) -> str:
+    """Return the key of the card of a group: what the stylesheet and a jump know it by."""
+    return f"finding-{verdict.SEVERITIES[group.first.severity].css}-{group.name}"
 
 
 def _card(run: Run, version: int, diagnosis: Diagnosis, group: Group, wanted: str) -> str | None:
@@ -229,7 +243,7 @@ def _card(run: Run, version: int, diagnosis: Diagnosis, group: Group, wanted: st
     where = f"{run.id}-{group.name}"
     if wanted:
         st.session_state[f"card-{where}"] = True
-    with st.container(key=f"finding-{look.css}-{group.name}"):
+    with st.container(key=_place(group)):
         words = finding_cards.label(group.findings, group.said)
         card = st.expander(words, icon=f":material/{look.icon}:", key=f"card-{where}", on_change="rerun")
         if not card.open:

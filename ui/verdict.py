@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from analysis.diagnose import Diagnosis
 from analysis.findings import Cause, Evidence, Finding, Severity
 from analysis.registry import all_rules
+from analysis.verdict import TOLD
 from messages import N_, Text
 from ui.html import escape, icon, tag
 from ui.text import _, number, say
@@ -44,7 +45,14 @@ def pending(rows: int) -> Diagnosis:
 
 
 def leading(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding whose title is the verdict's sentence; None where the verdict rests on no finding."""
+    """Return the finding on which the verdict rests, None where it rests on none.
+
+    Its title is the verdict's sentence; the sentence of a run that failed names a line, and its finding is the one nearest.
+    """
+    if diagnosis.verdict == "failed":
+        line = int(diagnosis.sentence.values.get("line", 0))
+        ends = [finding for finding in diagnosis.findings if finding.kind in TOLD]
+        return min(ends, key=lambda finding: abs((finding.first_line or 0) - line), default=None)
     return next((finding for finding in diagnosis.findings if finding.title == diagnosis.sentence), None)
 
 
@@ -71,7 +79,7 @@ def _advice(finding: Finding | None) -> str:
         cause = finding.causes[0]
         # Without a fact that speaks for it, a cause is only possible.
         name = _("Likely") if cause.supports else _("Possible")
-        pairs.append((name, " · ".join([say(cause.text), *map(say, cause.supports[:2])])))
+        pairs.append((name, " · ".join([say(cause.text), *map(say, cause.supports[:1])])))
     if finding.advice:
         pairs.append((_("Do now"), say(finding.advice[0])))
     return definitions(pairs)
@@ -117,13 +125,13 @@ def _heading(words: str) -> str:
 
 
 def _evidence_row(item: Evidence) -> str:
-    value = number(item.value) if isinstance(item.value, int | float) else str("–" if item.value is None else item.value)
+    value, css = str("–" if item.value is None else item.value), "rv-said"
+    if isinstance(item.value, int | float):
+        value, css = number(item.value), "rv-number"
     where = [_("step {first}").format(first=number(item.step))] if item.step is not None else []
     where += [_("line {line}").format(line=number(item.line))] if item.line is not None else []
-    cells = (say(item.label), f"{value} {item.unit}".strip(), ", ".join(where))
-    return tag(
-        "tr", tag("th", escape(cells[0]), scope="row") + tag("td", escape(cells[1]), "rv-number") + tag("td", escape(cells[2]))
-    )
+    cells = tag("td", escape(f"{value} {item.unit}".strip()), css) + tag("td", escape(", ".join(where)))
+    return tag("tr", tag("th", escape(say(item.label)), scope="row") + cells)
 
 
 def _cause(cause: Cause) -> str:

@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 from tests.pages.helpers import canonical, take, words
-from ui import finding_cards, panels
+from ui import finding_cards, panels, verdict
 
 
 def spec(test):
@@ -24,6 +24,34 @@ def test_a_sick_run_says_what_and_since_when_and_what_to_do(shop, app):
     assert "Sick" in text
     assert "since step 4,0" in text
     assert "Do now" in text
+
+
+OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+def test_a_failed_run_says_why_and_what_to_do_and_leads_to_its_finding(shop, app):
+    run = take(shop, canonical(400).replace("/2000)", "/20000)") + OOM + "\n", "oom.log")
+    test = app("health", run=run)
+    banner = next(part.proto.body for part in test.get("html") if "rv-verdict" in part.proto.body)
+    assert "Failed" in banner
+    assert "too large for the memory" in banner
+    assert "Do now" in banner
+    test.button(key="to_finding").click().run()
+    assert not test.exception
+    assert test.query_params["finding"].startswith("out_of_memory:")
+    assert "What to do" in words(test)
+    assert ".st-key-finding-rv-bad-out_of_memory-" in words(test)  # what is brought into view is the card, by its key
+    assert 'class="rv-said">torch.cuda' in words(test)  # a text may break, a number may not
+
+
+def test_of_several_failures_the_verdict_rests_on_the_one_it_names(shop):
+    rows = canonical(400).replace("/2000)", "/20000)").splitlines()
+    log = [*rows[:200], OOM, *rows[200:], "KeyError: 'x'", "Traceback (most recent call last):", "KeyError: 'x'"]
+    diagnosis = shop.diagnosis(take(shop, "\n".join(log) + "\n", "twice.log"))
+    ends = [finding for finding in diagnosis.findings if finding.kind in ("out_of_memory", "crash")]
+    assert len(ends) == 2
+    assert verdict.leading(diagnosis).kind == "crash"
+    assert verdict.leading(replace(diagnosis, verdict="failed", findings=())) is None
 
 
 def test_a_healthy_run_says_so_in_one_line(shop, app):
