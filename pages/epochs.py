@@ -1,5 +1,8 @@
 """What each epoch brought: its loss beside the one before, its time, its evaluation, and all of them over each other."""
 
+from typing import Any
+
+import pandas as pd
 import streamlit as st
 
 from analysis.epochs import DONE, WINDOW, Board, sentence
@@ -14,6 +17,7 @@ SECTION = N_("Runs")
 ORDER = 140
 
 EPOCH = "epoch"
+LOSSES = ("loss", "main_loss")  # the roles of columns beside which an evaluation can stand
 LINE = 'print(f"epoch: {step / steps_per_epoch:.4f}")'
 
 
@@ -82,6 +86,9 @@ def _told(by_epoch: Board | None, metric: str | None) -> None:
 
 def _chart(run: Run, known: Board, window: int | None) -> None:
     title = state.metric_title(known.metric)
+    if epochs.one_point_each(known):
+        _points(run, known, window, title)
+        return
     html.section(_("{metric} over the way through each part").format(metric=title))
     beginner.explain("epochs")
     curves = epochs.drawn(known, window)
@@ -89,18 +96,29 @@ def _chart(run: Run, known: Board, window: int | None) -> None:
     spec = epoch_charts.overlay(*words, log=epochs.wants_log(curves))
     count = len(known.table)
     alt = _("{metric} of the run {run} in parts that are drawn over each other ({n}): the newest is blue, older ones grey.")
-    st.vega_lite_chart(
-        spec={**spec, "datasets": {epoch_charts.CURVES: curves}},
-        key="overlay",
-        alt=alt.format(metric=title, n=number(min(count, epochs.DRAWN)), run=run.name),
-        width="stretch",
-    )
+    _draw(spec, curves, alt.format(metric=title, n=number(min(count, epochs.DRAWN)), run=run.name))
     note = _("Blue: the newest, with its lowest and highest values. Grey: earlier ones, the oldest the faintest.")
     if epochs.far_first(known, epochs.parts_drawn(known)):
         note += " " + _("The first lies far above and is left out; the board has it.")
     if count > epochs.DRAWN:
         note += " " + _("{shown} of {all} are drawn.").format(shown=number(curves["part"].nunique()), all=number(count))
     html.quiet(note)
+
+
+def _points(run: Run, known: Board, window: int | None, title: str) -> None:
+    """Draw parts of one row each one after the other: over each other they would have no line."""
+    html.section(_("{metric} of each part").format(metric=title))
+    roles = {column.name: column.role for column in state.columns(run.id, run.version)}
+    evaluated = roles.get(known.metric) in LOSSES and known.table["eval"].notna().any()
+    series = {"mean": title} | ({"eval": _("Evaluation")} if evaluated else {})
+    points = epochs.by_part(known, window, series)
+    spec = epoch_charts.by_part(_("Step") if window else _("Epoch"), tuple(series.values()), log=epochs.wants_log(known.curves))
+    alt = _("{metric} of the run {run}, one point a part ({n})")
+    _draw(spec, points, alt.format(metric=title, n=number(len(known.table)), run=run.name))
+
+
+def _draw(spec: dict[str, Any], data: pd.DataFrame, alt: str) -> None:
+    st.vega_lite_chart(spec={**spec, "datasets": {epoch_charts.CURVES: data}}, key="overlay", alt=alt, width="stretch")
 
 
 def _table(run: Run, known: Board, window: int | None) -> None:

@@ -1,7 +1,7 @@
 """What the page Epochs says: the board of a run as frames, figures and words."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -95,6 +95,7 @@ def drawn(known: Board, window: int | None) -> pd.DataFrame:
     curves["age"] = curves["part"].map(order)
     curves["newest"] = curves["part"] == chosen[-1]
     curves["label"] = [name_of(part, known, window) for part in curves["part"]]
+    curves["alone"] = ~curves["part"].duplicated(keep=False)
     ends = curves.groupby("part")["x"].idxmax()
     named = [ends.get(part) for part in (chosen[0], chosen[-1])]
     curves["name"] = None
@@ -102,6 +103,24 @@ def drawn(known: Board, window: int | None) -> pd.DataFrame:
         if at is not None:
             curves.loc[at, "name"] = number(int(part)) if known.how != WINDOW else number(int(part) * (window or 1))
     return curves
+
+
+def one_point_each(known: Board) -> bool:
+    """Say whether no part has two points to draw a line between: then the parts themselves make the line."""
+    return not known.curves["part"].duplicated().any()
+
+
+def by_part(known: Board, window: int | None, series: Mapping[str, str]) -> pd.DataFrame:
+    """Return columns of the board over its parts: `part` (the last step of a stretch), `label`, `series`, `value`.
+
+    `series`: what a person calls each column.
+    """
+    at = known.table["part"] * (window or 1)
+    names = [name_of(part, known, window) for part in known.table["part"]]
+    frames = [
+        pd.DataFrame({"part": at, "label": names, "series": word, "value": known.table[name]}) for name, word in series.items()
+    ]
+    return pd.concat(frames, ignore_index=True).dropna(subset="value")
 
 
 def far_first(known: Board, chosen: np.ndarray) -> bool:

@@ -1,5 +1,7 @@
 """Epochs: several, one, none; fractions; another metric; the sentence and the board."""
 
+import json
+
 from tests.pages.helpers import canonical, take, words
 
 
@@ -30,6 +32,17 @@ def test_one_epoch_says_so_and_is_cut_by_steps(shop, app):
     test = app("epochs", run=run)
     assert "one epoch" in words(test)
     assert len(test.dataframe[0].value) > 2
+
+
+def test_epochs_of_one_row_each_are_points_of_one_line(shop, app):
+    lines = (f"epoch: {i} train_loss: {3 * 0.9**i:.4f} val_loss: {3 * 0.91**i:.4f} lr: 0.001\n" for i in range(1, 31))
+    run = take(shop, "".join(lines), "a.log")
+    for metric, told in ((None, ["Loss", "Evaluation"]), ("lr", ["Learning rate"])):
+        (chart,) = app("epochs", run=run, **({"metric": metric} if metric else {})).get("vega_lite_chart")
+        spec = json.loads(chart.proto.spec)
+        assert {layer["mark"]["type"] for layer in spec["layer"]} == {"line", "point"}
+        assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == told
+        assert spec["layer"][0]["encoding"]["x"]["title"] == "Epoch"
 
 
 def test_no_epoch_names_the_field_and_the_line(shop, app):

@@ -28,6 +28,24 @@ def test_parts_over_each_other(log):
     assert curves["newest"].any()
 
 
+def test_parts_of_one_row_are_drawn():
+    known = board([simulate(rows=60, seed=3).segment], window=1)
+    assert epochs.one_point_each(known)
+    points = epochs.by_part(known, 1, {"mean": "Loss"})
+    drawn = svg(epoch_charts.by_part("Step", ("Loss",)), **{epoch_charts.CURVES: points})
+    assert drawn.count("<path") > 60
+
+
+def test_a_part_of_one_row_beside_others_is_a_point():
+    known = board([simulate(rows=1200, seed=3).segment], window=100)
+    one_row = epochs.drawn(known, 100).query("newest").head(1).assign(alone=True)
+    point = [
+        svg(epoch_charts.overlay("way", "part", "mean", "low", "high"), **{epoch_charts.CURVES: data})
+        for data in (one_row, one_row.assign(alone=False))
+    ]
+    assert point[0].count("<path") > point[1].count("<path")
+
+
 def test_far_apart_curves_want_a_logarithm():
     assert epochs.wants_log(pd.DataFrame({"low": [0.1, 2.0], "mean": [0.2, 3.0]}))
     assert not epochs.wants_log(pd.DataFrame({"low": [1.0, 2.0], "mean": [1.5, 3.0]}))
