@@ -7,7 +7,9 @@ wrong ones imply a pace that falls or rises all along, or time that runs back. A
 implausible, whole minutes taken as the floors that they are.
 
 Until then it is not decidable. One convention then serves for estimates, and is said to be one: scripts that print whole
-minutes under this name print what is left (`spent / done * left // 60`, MiniMind and its many heirs).
+minutes under this name, in a line with the place in the epoch, the number of epochs and the learning rate, print what is
+left (`spent / done * left // 60` or `spent / done * all // 60 - spent // 60`, MiniMind and its many heirs). It serves only
+where the values fall as what is left does and no other reading fits them better.
 """
 
 from collections.abc import Iterator
@@ -33,6 +35,8 @@ CONVENTION = N_(
     "as scripts mean that print whole minutes"
 )
 UNDECIDED = N_("what epoch_time means can't be told yet: its course within an epoch fits more than one meaning")
+
+CONVENTIONAL = ("epochs", "lr")  # what the lines of the convention print beside their place in the epoch
 
 MOST_ROWS, MOST_STRETCHES, BLOCKS = 2000, 50, 8
 PLAUSIBLE = 0.03  # mean deviation from a steady pace, as share of it, that a healthy run may have
@@ -141,8 +145,7 @@ def _epoch_time(segment: Segment, chosen: str | None) -> EpochTime | None:
     best = min(odd, key=lambda name: odd[name])
     if _tells(rows, odd, best):
         return _answer(rows, best, Text(MEANINGS[best]), proved=True)
-    risen = rows.minutes[-1] > rows.minutes[0] and rows.stretch[-1] == rows.stretch[0]
-    if rows.unit == 1.0 and not risen and odd["remaining"] <= max(PLAUSIBLE, 2 * odd[best]):
+    if segment.has(*CONVENTIONAL) and rows.unit == 1.0 and _may_be_left(rows, odd):
         return _answer(rows, "remaining", Text(CONVENTION, {"rows": len(rows.minutes)}), proved=False)
     possible = tuple(name for name in MEANINGS if odd[name] <= 0.1 + 2 * odd[best] and _sane(rows, name))
     size = float(rows.size[-1])
@@ -161,6 +164,17 @@ def _tells(rows: _Rows, odd: dict[str, float], best: str) -> bool:
     needed = (0.1 + 0.45 / lines) * (2 if falls else 1)
     likely = 0.4 * second if lines >= 2 * BLOCKS else min(0.1 * second, 5 * PLAUSIBLE)
     return lines >= LEAST_LINES and second > needed and odd[best] < likely
+
+
+def _may_be_left(rows: _Rows, odd: dict[str, float]) -> bool:
+    """Say whether no reading fits better than what is left, and the last stretch falls by at least half of what is due.
+
+    Due is what the steps done take off; a print unit more or less says nothing.
+    """
+    here = rows.stretch == rows.stretch[-1]
+    minutes, left = rows.minutes[here], (rows.size - rows.done)[here]
+    due = minutes[-1] * (left[0] - left[-1]) / max(left[-1], 1.0)
+    return bool(minutes[0] - minutes[-1] >= due / 2 - rows.unit) and odd["remaining"] == min(odd.values())
 
 
 def _sane(rows: _Rows, meaning: str) -> bool:
@@ -183,7 +197,9 @@ def _rows(segment: Segment) -> _Rows:
     done = np.maximum(steps - size * np.floor(np.maximum(steps - 1, 0) / size), 0.5)
     stretch = np.cumsum(np.diff(done, prepend=0) <= 0)
     since = done - _starts(done, stretch)
-    unit = next((unit for unit in (1.0, 0.1, 0.01) if np.allclose(minutes / unit, np.round(minutes / unit), atol=1e-6)), 1e-3)
+    unit = next(
+        (unit for unit in (1.0, 0.1, 0.01) if np.allclose(minutes / unit, np.round(minutes / unit), rtol=0, atol=1e-6)), 1e-3
+    )
     middle = minutes + (unit / 2 if unit == 1.0 else 0.0)  # scripts floor whole minutes and round decimals
     return _Rows(keep, middle, unit / 2, done, since, size, stretch, unit)
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from storage.reader import read_file
 
 WITH_A_PACE = [style for style in STYLES if style != "csv"]  # step time alone does not see what lies between steps
 RARE = ("rare_checkpoints",)  # pauses too rare to be seen early: shown, not counted
+TWO_FLOORS = "remaining, two floors"  # the floor of the whole less that of what has passed, as MiniMind printed it before
 BY_HAND = "mean so far"  # of the true clock, every step known: what one would do by hand
 ORACLE = "chance alone"  # the same, start-up and all pauses to come known to the second
 PRINTED = {"hf_dict": "remaining_seconds", "llama_factory": "remaining_seconds", "mmengine": "eta_seconds"}
@@ -160,7 +162,10 @@ def ledgers(runs: int, plan: int) -> dict[str, Any]:
 
 
 def meanings(count: int) -> Counter[tuple[str, str, str]]:
-    """Ask for the meaning of epoch_time in `count` logs of each kind, of 1 line to 100, at 5 to 100 % of the epoch."""
+    """Ask for the meaning of epoch_time in `count` logs of each kind, of 1 line to 100, at 5 to 100 % of the epoch.
+
+    Each log is asked twice: as a bare line, and as one that prints the number of epochs and the learning rate beside it.
+    """
     random = np.random.default_rng(7)
     answers: Counter[tuple[str, str, str]] = Counter()
     for number in range(count):
@@ -170,16 +175,22 @@ def meanings(count: int) -> Counter[tuple[str, str, str]]:
             plan = int(random.choice([1000, 4000, 10_000]))
             scale = float(random.choice([5, 30, 120]))
             run = timed(plan=plan, seed=number, habit=str(random.choice(list(HABITS))))
-            segment, shown = epoch_log(run, kind, lines, share, unit, scale)
-            known = epoch_time(segment)
-            size = "1–2 lines" if len(segment) < 3 else "3+ lines, the print can tell" if shown else "3+ lines, it can't"
-            if known is None or known.meaning is None:
-                answer = "undecided"
-            else:
-                right = "right" if known.meaning == kind.split(",")[0] else "WRONG"
-                answer = right if known.proved else f"by convention {right.lower()}"
-            answers[size, kind, answer] += 1
+            kinds = (kind, TWO_FLOORS) if kind == "remaining" and unit == 1.0 else (kind,)
+            for name in kinds:
+                _ask(answers, name, *epoch_log(run, name, lines, share, unit, scale))
     return answers
+
+
+def _ask(answers: Counter[tuple[str, str, str]], kind: str, bare: Segment, shown: bool) -> None:
+    size = "1–2 lines" if len(bare) < 3 else "3+ lines, the print can tell" if shown else "3+ lines, it can't"
+    full = replace(bare, rows=bare.rows.assign(epochs=1.0, lr=1e-3))
+    for form, segment in (("bare", bare), ("with epochs and lr", full)):
+        known = epoch_time(segment)
+        answer = "undecided"
+        if known is not None and known.meaning is not None:
+            right = "right" if known.meaning == kind.split(",")[0] else "WRONG"
+            answer = right if known.proved else f"by convention {right.lower()}"
+        answers[f"{form}, {size}", kind, answer] += 1
 
 
 def epoch_log(run: TimedRun, kind: str, lines: int, share: float, unit: float, scale: float) -> tuple[Segment, bool]:
@@ -191,9 +202,12 @@ def epoch_log(run: TimedRun, kind: str, lines: int, share: float, unit: float, s
     rows = np.unique(np.linspace(size * share / lines, size * share, lines).astype(int)) - 1
     done, passed = launch.steps[rows], launch.ends[rows] * scale / 60
     estimated = passed / done * size
-    minutes = {"remaining": estimated * (1 - done / size), "elapsed": passed, "total, estimated": estimated}.get(kind)
-    minutes = np.full(len(done), launch.ends[-1] * scale / 60) if minutes is None else minutes
+    left = estimated * (1 - done / size)
+    known = {"remaining": left, "elapsed": passed, "total, estimated": estimated}
+    minutes = known.get(kind, np.full(len(done), launch.ends[-1] * scale / 60))
     minutes = np.floor(minutes) if unit == 1.0 else np.round(minutes, 1)
+    if kind == TWO_FLOORS:  # counts its steps from 0
+        minutes, done = np.floor(estimated) - np.floor(passed), done - 1
     frame = pd.DataFrame({"step": done, "step_printed": done, "epoch": 1.0, "steps_per_epoch": size, "line": rows + 1})
     frame = frame.astype(float).assign(epoch_time_minutes=minutes)
     covered = (done[-1] - done[0]) / size
@@ -245,7 +259,7 @@ def main() -> None:
     known = meanings(options.meanings)
     print("\nmeaning of epoch_time")
     for key, count in sorted(known.items()):
-        print(f"  {key[0]:28} {key[1]:18} {key[2]:22} {count}")
+        print(f"  {key[0]:48} {key[1]:22} {key[2]:22} {count}")
     cpu = speed()
     print(f"\n1,000,000 rows: ledger and time left in {cpu:.2f} s CPU")
     if options.logs:

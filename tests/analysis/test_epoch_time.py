@@ -55,8 +55,14 @@ def test_no_run_is_ever_read_wrongly(fault: str | None) -> None:
             assert not known.proved or known.meaning == kind, (number, habit, kind)
 
 
+def in_the_form_of_minimind(segment: Segment) -> Segment:
+    return replace(segment, rows=segment.rows.assign(epochs=1.0, lr=5e-4), absent={})
+
+
 def test_whole_minutes_are_read_as_what_is_left_until_the_course_can_tell() -> None:
-    known = epoch_time(log(np.array([35.0]), np.array([100.0]), 9924))
+    line = log(np.array([35.0]), np.array([100.0]), 9924)
+    assert epoch_time(line).meaning is None  # type: ignore[union-attr]
+    known = epoch_time(in_the_form_of_minimind(line))
     assert known is not None
     assert (known.meaning, known.proved) == ("remaining", False)
     assert "can't be proved yet" in known.text.render()
@@ -66,6 +72,36 @@ def test_whole_minutes_are_read_as_what_is_left_until_the_course_can_tell() -> N
 def test_decimals_alone_are_not_decided_and_rising_minutes_are_not_what_is_left() -> None:
     assert epoch_time(log(np.array([45.2]), np.array([1.0]), 1000)).meaning is None  # type: ignore[union-attr]
     assert epoch_time(log(np.array([2.0, 3.0]), np.array([100.0, 150.0]), 1000)).meaning is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "done", "meaning"),
+    [
+        ([9, 9, 9, 9, 9, 8, 8, 8, 8, 8], np.arange(1, 11) * 100, "remaining"),  # falls by one of 0.8 due
+        ([54, 54, 53, 53, 52, 51, 51, 50, 50, 49], np.arange(1, 11) * 100, "remaining"),
+        ([349, 349, 349, 349], np.array([100, 200, 300, 400]), None),  # stands still where 11 are due
+        ([36, 36, 36], np.array([10, 20, 30]), "remaining"),  # stands still where nothing is due
+        ([2, 3], np.array([100, 200]), None),
+        ([660, 492, 448, 418, 407, 395, 390, 383, 382, 377], np.arange(1, 11) * 50, None),  # a total that starts up fits better
+        ([98765.4, 98654.3], np.array([10, 20]), None),  # no whole minutes, however large
+    ],
+)
+def test_the_convention_serves_only_where_the_values_fall_as_what_is_left_does(
+    minutes: list[float], done: np.ndarray, meaning: str | None
+) -> None:
+    known = epoch_time(in_the_form_of_minimind(log(np.array(minutes, dtype=float), done.astype(float), 9924)))
+    assert known is not None
+    assert (known.meaning, known.proved) == (meaning, False)
+
+
+def test_the_form_with_two_floors_is_never_read_as_something_else() -> None:
+    for size, each in ((1000, 0.09), (4000, 0.031), (9924, 0.0037)):
+        for share in (0.05, 0.3, 1.0):
+            done = np.arange(1, 41) * int(size * share) // 40
+            minutes = np.floor(each * size) - np.floor(each * done)
+            known = epoch_time(in_the_form_of_minimind(log(minutes, done - 1.0, size)))
+            assert known is not None
+            assert known.meaning in ("remaining", None)
 
 
 def test_the_user_decides_and_an_unknown_word_is_refused() -> None:
