@@ -57,7 +57,7 @@ def _height(field: str, *, log: bool) -> alt.Y:
     return alt.Y(field, title=None, scale=scale, axis=axis)
 
 
-def _framed(chart: alt.LayerChart) -> Spec:
+def _framed(chart: Any) -> Spec:
     chart = chart.properties(width="container", height=HEIGHT_PX)
     chart = chart.configure(aria=False, mark=alt.MarkConfig(aria=False)).configure_view(stroke=None)
     spec: Spec = chart.configure_axis(labelFontSize=11, titleFontSize=11, gridOpacity=0.6).to_dict()
