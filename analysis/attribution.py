@@ -2,8 +2,9 @@
 is called not observable, never absent.
 
 `CLUES` says which observation speaks for which cause of which symptom and how much; `CAUSES` says what to do about a
-cause; `FIRST` says what to do about a symptom before its cause is known. Here are those about losses and rates; the other
-families have theirs in `analysis/causes/`, in the same form.
+cause; `FIRST` says what to do about a symptom before its cause is known, while the run goes on (`analysis/advice.py` has
+what to do once it does not). Here are those about losses and rates; the other families have theirs in `analysis/causes/`,
+in the same form.
 """
 
 import pkgutil
@@ -108,14 +109,18 @@ CAUSES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 FIRST: dict[str, tuple[str, ...]] = {
+    "spike": (
+        N_("Pause and look if the loss does not come back; check gradient clipping."),
+        N_("Note the batch of this step, so that the next spike can be compared."),
+    ),
     "spike_unrecovered": (
-        N_("Stop the run and check gradient clipping."),
+        N_("Stop the run if it still goes on, and check gradient clipping."),
         N_("Restart from a checkpoint about 100 steps before and skip the next 200 to 500 batches."),
     ),
-    "divergence": (N_("Stop the run and restore the best checkpoint before the rise began."),),
+    "divergence": (N_("Stop the run if it still goes on, and restore the best checkpoint before the rise began."),),
     "plateau": (N_("Check that the data is shuffled and that the learning rate is what you meant."),),
     "non_finite": (
-        N_("Stop the run and restart from the last checkpoint before the first bad step."),
+        N_("Stop the run if it still goes on, and restart from the last checkpoint before the first bad step."),
         N_("Lower the learning rate and clip gradients (max_norm 1.0)."),
         N_("Check the data of that step; train in BF16 or FP32 instead of fp16."),
     ),
@@ -141,7 +146,7 @@ CLUES: tuple[Clue, ...] = (
     Clue(JUMP, "logging", 5, (), clues.rows_missing, against=False),
     Clue(FLAT, "low_rate", 4, ("lr",), clues.lr_low),
     Clue(FLAT, "frozen", 3, ("grad_norm",), clues.gradients_tiny),
-    Clue(FLAT, "labels", 3, (), clues.little_learned, against=False),
+    Clue(FLAT, "labels", 3, (), clues.little_learned),
     Clue(("lr_anomaly",), "resume", 4, (), clues.resumed),
 )
 

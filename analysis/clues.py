@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.evidence import times
+from analysis.first_loss import from_scratch
 from analysis.losses import loss_kind
 from analysis.noise import LOOKBACK, expected
 from analysis.segment import Segment
 from messages import N_, Text
 
+MORE_THAN_FREQUENCIES = 0.5  # of the first loss; to know how frequent words are takes about a third of it
 RESUMES = frozenset({"resume", "resumed", "restart", "checkpoint_loaded", "launch"})
 
 
@@ -210,8 +212,12 @@ def little_learned(segment: Segment, row: int, known: int) -> Seen | None:
     main = loss_kind(segment).main
     if main is None:
         return None
+    if not from_scratch(segment):
+        return Seen(False, Text(N_("it began with a model that had learned more than that")))
     start, near = window(segment, main, 0, 10), window(segment, main, row - 20, row)
     if not len(start) or not len(near):
         return None
     share = 1 - times(float(np.median(near)), float(np.median(start)))
-    return Seen(share < 0.3, Text(N_("only {share:.0%} of the first loss is gone"), {"share": share}))
+    if share > MORE_THAN_FREQUENCIES:
+        return Seen(False, Text(N_("{share:.0%} of the first loss is gone"), {"share": share}))
+    return Seen(True, Text(N_("only {share:.0%} of the first loss is gone"), {"share": share})) if share < 0.3 else None

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.advice import advised, is_over
 from analysis.early import Early, early_part
 from analysis.ending import current_launch
 from analysis.evidence import finite
@@ -125,12 +126,14 @@ def _found(
     segments: Sequence[Segment], current: Segment, profile: str, thresholds: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Finding, ...]:
     findings = [finding for segment in segments for finding in apply_rules(segment, profile, thresholds)]
-    return in_order(findings, current.number)
+    return in_order(findings, current.number, over=is_over(segments))
 
 
-def in_order(findings: Iterable[Finding], current: int) -> tuple[Finding, ...]:
-    """Return findings as a diagnosis has them: those of the current launch first, the most severe first."""
-    return tuple(sorted(findings, key=lambda f: (f.segment != current, ORDER[f.severity], f.first_step or 0)))
+def in_order(findings: Iterable[Finding], current: int, *, over: bool) -> tuple[Finding, ...]:
+    """Return findings as a diagnosis has them: those of the current launch first, the most severe first, and with advice
+    that fits a launch that has ended; over: the current launch has."""
+    told = (advised(finding, ended=over or finding.segment != current) for finding in findings)
+    return tuple(sorted(told, key=lambda f: (f.segment != current, ORDER[f.severity], f.first_step or 0)))
 
 
 def early_verdict(current: Segment, profile: str, thresholds: Mapping[str, Mapping[str, Any]]) -> Early | None:

@@ -36,6 +36,15 @@ class Evidence:
         return cls(Text.from_dict(data["label"]), data["value"], data["unit"], data["step"], data["line"])
 
 
+class Standing(StrEnum):
+    """How a cause stands: `likely` has evidence that outweighs what speaks against it, `unlikely` has only evidence against
+    it, `possible` is a usual cause of such a finding of which the log tells nothing, or as much for as against."""
+
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+    UNLIKELY = "unlikely"
+
+
 @dataclass(frozen=True)
 class Cause:
     """A possible cause: `score` is the sum of the weights of the evidence for it less the evidence against it.
@@ -50,12 +59,25 @@ class Cause:
     contradicts: tuple[Text, ...] = ()
     unobservable: tuple[str, ...] = ()
 
+    @property
+    def standing(self) -> Standing:
+        """Return how the cause stands."""
+        if self.supports and self.score > 0:
+            return Standing.LIKELY
+        return Standing.UNLIKELY if self.score < 0 else Standing.POSSIBLE
+
+    @property
+    def untold(self) -> bool:
+        """Say whether the log tells nothing for or against it."""
+        return not self.supports and not self.contradicts
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""
         return {
             "name": self.name,
             "text": self.text.to_dict(),
             "score": self.score,
+            "standing": str(self.standing),
             "supports": [item.to_dict() for item in self.supports],
             "contradicts": [item.to_dict() for item in self.contradicts],
             "unobservable": list(self.unobservable),

@@ -23,6 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.advice import is_over
 from analysis.diagnose import PROFILES, Diagnosis, apply_rules, blind_spots, early_verdict, in_order
 from analysis.early import Early
 from analysis.findings import Finding
@@ -183,7 +184,7 @@ def _grown(
     judged = _judged(launch, near)
     launch = _found(live, launch, near, judged)
     said = [finding for segment in later for finding in apply_rules(segment, live.profile, live.thresholds)]
-    findings = in_order([*live.done, *launch.findings, *said], number)
+    findings = in_order([*live.done, *launch.findings, *said], number, over=is_over([judged, *later]))
     verdict, sentence, since, known = judge([judged, *later], findings)
     blind = tuple(blind_spots(near))
     diagnosis = Diagnosis(verdict, sentence, since, findings, blind, known, live.profile, launch.early)

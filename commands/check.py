@@ -45,8 +45,15 @@ def _print_diagnosis(answer: dict[str, Any]) -> None:
         for item in finding["evidence"]:
             click.echo(f"      {item['label']}: {item['value']} {item['unit']}".rstrip())
         for cause in finding["causes"]:
-            click.echo(f"      cause: {cause['text']}")
+            click.echo(f"      {_cause(cause)}")
         for advice in finding["advice"]:
             click.echo(f"      do: {advice}")
     for item in answer["not_assessable"]:
         click.echo(f"  not assessable: {item['rule']}: {item['text']}")
+
+
+def _cause(cause: dict[str, Any]) -> str:
+    """Return a cause with how it stands and why: without evidence it is only possible."""
+    said = [*cause["supports"], *(f"but {text}" for text in cause["contradicts"])]
+    why = "; ".join(said) or "nothing in the log for or against it"
+    return f"{cause['standing']} cause: {cause['text']} ({why})"

@@ -110,7 +110,7 @@ def heard(judged: Judged, rhythm: Segment, profile: str, thresholds: Thresholds)
     found = [f for f in rule.by(profile)(rhythm, **thresholds.get("hang", {})) if f.last_step is None]
     if not found:
         return diagnosis
-    findings = in_order([*diagnosis.findings, *found], current.number)
+    findings = in_order([*diagnosis.findings, *found], current.number, over=False)
     verdict, sentence, since, known = judge(judged.segments, findings)
     blind = tuple(each for each in diagnosis.not_assessable if each.rule != "hang")
     told = replace(diagnosis, verdict=verdict, sentence=sentence, since_step=since, known_step=known)

@@ -53,7 +53,7 @@ CAUSES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 FIRST: dict[str, tuple[str, ...]] = {
     "reward_collapse": (
-        N_("Stop the run and read some answers from around this step."),
+        N_("Stop the run if it still goes on, and read some answers from around this step."),
         N_("Go back to a checkpoint before it."),
     ),
 }

@@ -5,6 +5,7 @@ import numpy as np
 from analysis.attribution import Clue
 from analysis.clues import Seen
 from analysis.evidence import times
+from analysis.first_loss import first_loss
 from analysis.observed import around, level_moved, said, said_before
 from analysis.pauses import spoken
 from analysis.rejoin import loss_change
@@ -160,7 +161,32 @@ def saves(segment: Segment, row: int, known: int) -> Seen | None:
     return Seen(spoken(segment, row) == "checkpoint", Text(N_("the log shows a checkpoint there")))
 
 
+def began_anew(segment: Segment, row: int, known: int) -> Seen | None:
+    """The launch begins at its first step with the loss of an untrained model."""
+    begin = first_loss(segment)
+    if begin is None or row > 0 or not begin.from_scratch:
+        return None
+    return Seen(True, Text(N_("it begins anew: its first loss is {loss:.4g}, as before any training"), {"loss": begin.first}))
+
+
+def resumed_there(segment: Segment, row: int, known: int) -> Seen | None:
+    begin = first_loss(segment)
+    if begin is None or begin.from_scratch:
+        return None
+    if begin.loaded is not None:
+        return Seen(True, Text(N_("line {line:,} tells of a checkpoint that was loaded"), {"line": begin.loaded}))
+    return None if begin.anew else Seen(True, Text(N_("its steps go on where an earlier launch was")))
+
+
 CAUSES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "another_run": (
+        N_("Another run was written to the same file"),
+        (N_("Give each run a file of its own: then it gets a verdict of its own."),),
+    ),
+    "continued": (
+        N_("A run was launched again from a checkpoint"),
+        (N_("Compare learning rate, loss and data position before and after."),),
+    ),
     "loader": (
         N_("The data loader can't keep up"),
         (N_("Give the loader more workers (num_workers) and pin_memory; tokenise offline and read by memory map (mmap)."),),
@@ -231,6 +257,7 @@ FIRST: dict[str, tuple[str, ...]] = {
     "step_time_spike": (N_("Nothing for a few; see what else ran at that time if they repeat."),),
     "periodic_pause": (N_("Nothing if the share of the time is small."),),
     "hang": (DUMP, N_("Then restart from the last checkpoint, without the rank or node that differs.")),
+    "launch": (N_("Nothing, if several launches were meant to be in one file."),),
     "restart": (N_("Compare learning rate, loss and data position before and after."),),
 }
 
@@ -246,7 +273,9 @@ CLUES: tuple[Clue, ...] = (
     Clue(("hang",), "collective", 4, (), timed_out, against=False),
     Clue(("hang",), "storage", 3, (), after_checkpoint, against=False),
     Clue(("hang",), "host", 4, ("rank",), one_rank),
-    Clue(("restart",), "crash", 4, (), crashed, against=False),
+    Clue(("launch",), "another_run", 4, (), began_anew, against=False),
+    Clue(("launch",), "continued", 3, (), resumed_there, against=False),
+    Clue(("restart", "launch"), "crash", 4, (), crashed, against=False),
     Clue(("restart",), "outage", 2, ("timestamp",), silent_before, against=False),
     Clue(("restart",), "resume", 4, (), loss_apart, against=False),
     Clue(("restart",), "schedule", 3, ("lr",), rate_apart),
@@ -260,5 +289,6 @@ USUAL: dict[str, tuple[str, ...]] = {
     "step_time_spike": ("shared_node", "network"),
     "periodic_pause": ("checkpoint", "evaluation"),
     "hang": ("collective", "storage", "deadlock"),
+    "launch": ("another_run", "continued", "crash"),
     "restart": ("crash", "outage"),
 }

@@ -67,7 +67,8 @@ def _launched(segment: Segment) -> Finding:
             "Launch {number} of this log begins: the step falls from {before:,.0f} to {step:,}; launches are judged one by one"
         )
         title = Text(text, gaps)
-    return _finding(segment, Severity.INFO, 0, title, (fact(N_("launches before"), segment.number, segment=segment, row=0),))
+    evidence = (fact(N_("launches before"), segment.number, segment=segment, row=0),)
+    return _finding(segment, Severity.INFO, 0, title, evidence, kind="launch")
 
 
 def _fallen(segment: Segment, row: int, deviations: float, least: float) -> Finding:
@@ -155,8 +156,10 @@ def _known(segment: Segment, row: int) -> int:
     return row if len(near) < 2 or near[-2] - near[-1] > usual or near[-1] >= near[-2] else row + 1
 
 
-def _finding(segment: Segment, severity: Severity, row: int, title: Text, evidence: tuple[Evidence, ...]) -> Finding:
-    causes, advice = explain(segment, "restart", row, known=min(row + AROUND, len(segment) - 1))
+def _finding(
+    segment: Segment, severity: Severity, row: int, title: Text, evidence: tuple[Evidence, ...], *, kind: str = "restart"
+) -> Finding:
+    causes, advice = explain(segment, kind, row, known=min(row + AROUND, len(segment) - 1))
     return Finding(
         kind="restart",
         severity=severity,

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.attribution import explain
+from analysis.attribution import FIRST, explain
 from analysis.belonging import in_step, in_swing
 from analysis.clues import stage_changed
 from analysis.episodes import MOST, Episode, Limits, episodes, jumps_by_ratio, reaches
@@ -124,17 +124,16 @@ def _finding(segment: Segment, column: str, episode: Episode) -> Finding:
         title=_title(segment, loss, episode),
         evidence=tuple(jump_evidence(segment, column, episode)),
         causes=causes,
-        advice=(*_first_advice(episode, causes), *advice),
+        advice=_fitting(advice, episode, causes),
     )
 
 
-def _first_advice(episode: Episode, causes: tuple[Cause, ...]) -> Iterator[Text]:
-    """Yield what to do whatever the cause; of a jump that came back only where none is named that needs something else."""
+def _fitting(advice: tuple[Text, ...], episode: Episode, causes: tuple[Cause, ...]) -> tuple[Text, ...]:
+    """Return the advice, of a jump that came back without what is for any jump where a cause is named that needs its own."""
     named = bool(causes) and causes[0].score > 0 and causes[0].name not in ("data", "gradients")
-    if episode.back is None or not named:
-        yield Text(N_("Pause and look if the loss does not come back; check gradient clipping."))
-    if not named:
-        yield Text(N_("Note the batch of this step, so that the next spike can be compared."))
+    return (
+        tuple(text for text in advice if text.template not in FIRST["spike"]) if named and episode.back is not None else advice
+    )
 
 
 def _severity(segment: Segment, loss: Track, episode: Episode) -> Severity:
