@@ -29,7 +29,8 @@ FEW_SPREAD = 0.15  # relative: of one interval, where there are too few to see h
 TREND = 3.5  # standard errors from which a pace that changes steadily is taken where it stands now
 QUANTILES = (5, 10, 50, 90, 95)
 ADD_A_FIELD = N_(
-    "the log prints no time: add the step time in seconds (step_time), a timestamp to each line, or the time since the start"
+    "the log prints no time (a clock without a date is not read): add the step time in seconds (step_time), "
+    "a timestamp with its date to each line, or the time since the start"
 )
 UNCLEAR_TIME = N_("the log prints `time` and not of what: name it step_time (seconds a step) or elapsed_time")
 NOT_COVERED = N_("failures to come are not included")

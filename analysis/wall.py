@@ -20,6 +20,7 @@ from messages import N_, Text
 DAY = 86_400.0
 LONGEST = 1e9  # seconds: a printed time beyond 30 years is no time
 MOST_STEPS = 1e9  # between two rows
+OF_THE_DAY = 3600.0  # seconds: a bare `time` that shows more at the first steps, and far more than they take, is no time passed
 LEAP = 30 * DAY  # no run is silent for longer than this: the clock was set
 UNITS = (60.0, 6.0, 1.0, 0.6, 0.1, 0.06, 0.01)  # seconds in which clocks are printed: minutes, seconds, with 0 to 2 decimals
 LEAST_UNITS = 3  # an interval is at least so many units of its clock long, else neighbours are taken together
@@ -107,20 +108,35 @@ def _from_timestamps(segment: Segment, source: str) -> Wall | None:
 
 
 def _from_elapsed(segment: Segment, source: str) -> Wall | None:
-    """Elapsed time; it starts afresh with a restart, and with each epoch where scripts do so."""
+    """Elapsed time; it starts afresh with a restart, and with each epoch where scripts do so.
+
+    A bare `time` may be the time of the day: it passes midnight, or was hours old when the first steps were done.
+    """
     clock = segment.values(source)
     rows = np.flatnonzero((clock >= 0) & (clock <= LONGEST))
     if not len(rows) or (source == "time" and not _runs_on(clock[rows])):
         return None
     seconds = np.diff(clock[rows])
-    seconds = np.where(seconds < 0, clock[rows[1:]], seconds)
+    midnight = _midnights(segment, rows, clock[rows]) if source == "time" else np.zeros(len(seconds), dtype=bool)
+    seconds = np.where(midnight, seconds + DAY, np.where(seconds < 0, clock[rows[1:]], seconds))
     known = _between(segment, source, rows, seconds)
     pace = _usual(known)
     steps = segment.steps()[rows[0]]
+    if midnight.any() or (source == "time" and DAY > clock[rows[0]] > max(OF_THE_DAY, 100 * pace * max(steps, 1.0))):
+        notes = (Text(MIDNIGHT, {"count": int(midnight.sum())}),) if midnight.any() else ()
+        return replace(_believed(segment, known)[0], notes=notes)
     usual = _gap(known.steps)
     # A clock that counts from the very first step of a run that was resumed covers all the steps before.
     covered = steps if steps <= 5 * usual or clock[rows[0]] > 0.5 * pace * steps else usual
     return _believed(segment, _with_first(known, rows[0], float(covered), float(clock[rows[0]])))[0]
+
+
+def _midnights(segment: Segment, rows: np.ndarray, clock: np.ndarray) -> np.ndarray:
+    """Say where a bare `time` that runs on passed midnight (m,): it fell by a day less what an interval may take."""
+    moved = np.diff(clock)
+    usual = float(np.median(np.abs(moved))) if len(moved) else 0.0
+    fell = (moved <= -DAY / 2) & (moved + DAY <= 20 * usual) & (np.diff(segment.steps()[rows]) > 0)
+    return fell & (moved > -DAY) & (clock.max() < DAY)
 
 
 def _from_rows(segment: Segment, source: str) -> Wall | None:

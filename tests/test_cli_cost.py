@@ -108,6 +108,65 @@ def test_no_time_no_price_no_gpus(tmp_path: Path) -> None:
     assert "does not tell the time" in out.output
 
 
+def of_the_day(form: str) -> str:
+    """Return 100 rows, ten seconds apart, over midnight, with a clock that has no date."""
+    start = datetime(2026, 3, 1, 23, 52)
+    return "".join(form.format(start + timedelta(seconds=10 * i), i) + "\n" for i in range(1, 101))
+
+
+def test_a_clock_without_a_date_before_a_line_is_not_read_and_the_answer_says_so(tmp_path: Path) -> None:
+    for form in ("[{0:%H:%M:%S}] step: {1}/400, loss: 3.1", "{0:%H:%M:%S} INFO step {1}/400 loss 3.1"):
+        _, told = run(log(tmp_path, of_the_day(form)))
+        assert (told["elapsed_s"], told["remaining_s"]) == (None, None)
+        assert "a clock without a date is not read" in told["remaining_unknown"]
+        assert "a timestamp with its date" in told["remaining_unknown"]
+
+
+def test_a_clock_without_a_date_under_a_name_passes_midnight(tmp_path: Path) -> None:
+    _, told = run(log(tmp_path, of_the_day("time: {0:%H:%M:%S}, step: {1}/400, loss: 3.1")))
+    assert told["elapsed_s"] == pytest.approx(990)
+    assert told["remaining_s"]["p50"] == pytest.approx(3000, rel=0.02)
+    assert "the clock has no date and passed midnight 1 times" in told["notes"]
+
+
+def test_negative_and_jumping_clocks_count_as_usual_and_are_named(tmp_path: Path) -> None:
+    start = datetime(2026, 3, 1)
+    jumps = {40: -3600, 60: 40 * 86_400}
+    stamps = [start + timedelta(seconds=10 * i + sum(s for at, s in jumps.items() if i >= at)) for i in range(1, 101)]
+    text = "".join(f"[{stamp:%Y-%m-%d %H:%M:%S}] step: {i}/400, loss: 3.1\n" for i, stamp in enumerate(stamps, 1))
+    _, told = run(log(tmp_path, text))
+    assert told["elapsed_s"] == pytest.approx(990)
+    assert told["remaining_s"]["p50"] == pytest.approx(3000, rel=0.02)
+    assert any("ran back 1 times (first at line 40)" in note for note in told["notes"])
+    assert any("leapt by more than 30 days 1 times (first at line 60)" in note for note in told["notes"])
+    negative = "".join(f"step: {i}/400, loss: 3.1, step_time: -2.0\n" for i in range(1, 101))
+    _, told = run(log(tmp_path, negative))
+    assert (told["elapsed_s"], told["remaining_s"]) == (None, None)
+
+
+def test_price_zero_no_price_and_an_unknown_gpu(tmp_path: Path) -> None:
+    path = log(tmp_path, printed(timed(plan=600), "jsonl"))
+    _, free = run(path, "--gpus", 2, "--price", 0)
+    assert (free["cost"]["spent"], free["missing"]) == (0, [])
+    _, told = run(path, "--gpus", 2, "--gpu", "Cerebras <b>X9</b>")
+    assert (told["cost"]["spent"], told["cost"]["gpu"]) == (None, "Cerebras <b>X9</b>")
+    assert told["cost"]["gpu_hours_spent"] > 0
+    assert told["missing"] == ["no price: give one for a GPU and hour"]
+    assert "does not know “Cerebras <b>X9</b>”" in told["cost"]["sources"]["gpu"]
+
+
+def test_zero_progress_is_said(tmp_path: Path) -> None:
+    _, none = run(log(tmp_path, "Starting training of 400 steps\n"))
+    assert (none["elapsed_s"], none["remaining_unknown"]) == (None, "there is no training step yet")
+    _, first = run(log(tmp_path, "[2026-03-01 10:00:00] step: 0/400, loss: 10.9\n"))
+    assert first["remaining_s"] is None
+    assert "only the first steps" in first["remaining_unknown"]
+    stuck = "".join(f"[2026-03-01 10:{i:02d}:00] step: 0/400, loss: 10.9\n" for i in range(30))
+    _, told = run(log(tmp_path, stuck))
+    assert told["remaining_s"] is None
+    assert told["remaining_unknown"]
+
+
 @pytest.mark.parametrize("wish", [("--price", -1), ("--gpus", -2), ("--idle", 1)])
 def test_a_wish_that_can_not_be_is_refused_in_a_sentence(tmp_path: Path, wish: tuple[str, int]) -> None:
     code, told = run(log(tmp_path, printed(timed(plan=300), "jsonl")), *wish)

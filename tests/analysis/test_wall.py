@@ -57,6 +57,24 @@ def test_a_clock_without_a_date_passes_midnight() -> None:
     assert "passed midnight 1 times" in known.notes[0].render()
 
 
+@pytest.mark.parametrize(("start", "midnights"), [(23.9, 1), (14.0, 0)])
+def test_a_bare_time_may_be_the_time_of_the_day(start: float, midnights: int) -> None:
+    day = (start * 3600 + np.arange(100) * 10.0) % 86_400
+    known = wall(rows(time=day))
+    assert known is not None
+    assert known.seconds.sum() == pytest.approx(990)
+    assert [note.render() for note in known.notes] == ["the clock has no date and passed midnight 1 times"] * midnights
+
+
+def test_a_bare_time_that_starts_afresh_with_a_restart_passed_no_midnight() -> None:
+    steps = np.r_[np.arange(1, 61), np.arange(41, 101)]
+    time = np.r_[np.arange(1, 61) * 1400.0, np.arange(1, 61) * 1400.0]
+    known = wall(Segment(0, pd.DataFrame({"line": np.arange(1, 121), "step": steps, "time": time})))
+    assert known is not None
+    assert known.seconds.sum() == pytest.approx(120 * 1400)
+    assert not known.notes
+
+
 def test_a_clock_that_was_set_back_or_leapt_is_not_believed() -> None:
     seconds = TIMES.copy()
     seconds[40:] -= 3600
