@@ -49,7 +49,7 @@ from storage.reading.text import TextReader
 from storage.types import ROW_SCHEMA, Batch, Event, ParseReport, Unparsed
 
 CHUNK = 1 << 24
-STATE_VERSION = 5  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
+STATE_VERSION = 6  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
 _BOXES: dict[str, Any] = {container.name: container for container in (*CONTAINERS, TfEvents)}
 # Containers whose records stand among other text, and what a block must hold to be worth a look.
 _AMONG_TEXT = (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from storage.reading import tokens
-from storage.reading.fields import Plan
+from storage.reading.fields import CLOCKS, Plan
 from storage.reading.plans import LOSS_ROLES
 
 REPEATS, REPEATS_WEAK = 3, 10  # lines under the same names before they are believed; of a declared weak form …
@@ -224,7 +224,7 @@ def _vary(lines: list[Waiting]) -> bool:
 
 def _values(line: Waiting) -> list[str]:
     found = tokens.tokens(tokens.plain(line.text))
-    return [found[field.token].text for field in line.plan.fields if field.column != "timestamp" and field.token < len(found)]
+    return [found[field.token].text for field in line.plan.fields if field.column not in CLOCKS and field.token < len(found)]
 
 
 def _is_loss_alone(plan: Plan) -> bool:

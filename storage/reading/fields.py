@@ -8,12 +8,16 @@ from messages import Text
 from storage.reading import columns
 from storage.types import Column
 
+INSTANT = "instant"  # the column of a number that is an instant, until rows.part makes it the wall clock
+CLOCKS = ("timestamp", INSTANT)
+
 
 @dataclass(frozen=True)
 class Field:
     """One number of a line: which token, the column it goes to, and value × multiply ÷ divide in the unit of the column.
 
-    `column` is a row column (`step_printed`, `epoch`, `timestamp`, `rank`) or a metric; `described` is None for the former.
+    `column` is a row column (`step_printed`, `epoch`, `timestamp`, `rank`), INSTANT or a metric; `described` is None for all
+    but the last.
     """
 
     token: int
@@ -105,6 +109,13 @@ class Builder:
         role = meaning.role if column == meaning.name else None
         described = Column(column, printed, meaning.unit, role)
         self.fields[token] = Field(token, column, meaning.multiply, meaning.divide, described)
+
+    def instant(self, token: int, meaning: columns.Resolved, *, dated: bool) -> None:
+        """Take a number as the wall clock: the first one, where the line prints no date."""
+        self.used.add(token)
+        if not dated and INSTANT not in self.taken:
+            self.taken.add(INSTANT)
+            self.fields[token] = Field(token, INSTANT, meaning.multiply, meaning.divide)
 
     def result(self) -> tuple[Field, ...]:
         return tuple(self.fields[token] for token in sorted(self.fields))

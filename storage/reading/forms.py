@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from storage.reading.fields import CLOCKS
 from storage.reading.plans import Plan
 from storage.reading.tokens import Token
 from storage.types import Drift
@@ -51,7 +52,7 @@ class Style:
 
 def style_of(text: str, found: list[Token], plan: Plan) -> Style:
     """Return the form of a line that is read by a plan."""
-    named = [f for f in plan.fields if f.column != "timestamp"]
+    named = [f for f in plan.fields if f.column not in CLOCKS]
     edges = [(found[f.token - 1].end if f.token else 0, found[f.token].start) for f in named]
     gaps = [_SPACES.sub(" ", text[start:end]) for start, end in edges]
     assigned = Counter(_tail(gap) for gap in gaps).most_common(1)[0][0]

@@ -2,7 +2,7 @@
 
 import re
 
-from storage.reading import columns, tokens
+from storage.reading import columns, instants, tokens
 from storage.reading.fields import Builder
 
 _FRACTION = re.compile(r"\s*(?:/|\bof\b)\s*$")
@@ -22,6 +22,23 @@ _BRACKETS = re.compile(r"[\[(] *[0-9]+ */ *[0-9]+ *[\])]")
 _LOGGER = re.compile(
     r"(?:\.py:[0-9]+\]|\b(?:INFO|DEBUG|NOTICE)\b[\]:|\s-]*|[0-9]{2}:[0-9]{2}:[0-9]{2}[^A-Za-z\[]{0,8})\s*$"
 )  # what a logger prints, at its end
+
+
+def dates(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...]) -> None:
+    """Take a number that is an instant as the wall clock, where no date is printed; one named as a date is nothing else."""
+    dated = any(token.kind == "stamp" for token in found)
+    for pair in pairs:
+        token, name = found[pair.token], pair.name
+        if token.kind not in ("number", "value") or pair.token in builder.fields:
+            continue
+        leads = name is None and not pair.token and not line[: token.start].strip(" [(")
+        if not leads and not (name and instants.is_clock(name)):
+            continue
+        meaning = columns.resolve(name or "", pair.unit)
+        if instants.is_instant(float(token.text) * meaning.multiply / meaning.divide):
+            builder.instant(pair.token, meaning, dated=dated)
+        elif meaning.position == "timestamp":
+            builder.used.add(pair.token)
 
 
 def names(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...]) -> None:

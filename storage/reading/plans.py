@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from messages import N_, Text
 from storage.reading import columns, places, tokens, wrapped
-from storage.reading.fields import Builder, Damage, Field, Form, Plan
+from storage.reading.fields import CLOCKS, Builder, Damage, Field, Form, Plan
 
 LOSS_ROLES = ("loss", "main_loss")
 METRIC_ROLES = (*LOSS_ROLES, "eval_loss", "rate", "gradient", "rl", "evaluation", "throughput")
@@ -46,8 +46,10 @@ def declared(line: str, found: list[tokens.Token], form: Form, spans: Mapping[st
             return Damage(form.format, Text(N_("{value} is not a number"), {"value": understood.broken}))
         if form.complete and re.search(r"[^\W\d]", understood.tail):
             return Damage(form.format, Text(N_("the line breaks off")))
+        places.dates(builder, line, found, understood.pairs)
         for pair in sorted(_shared(line, found, understood.pairs), key=_precedence):
-            if pair.token not in claimed and pair.name is not None and found[pair.token].kind != "stamp":
+            known = pair.token in claimed or pair.token in builder.used
+            if not known and pair.name is not None and found[pair.token].kind != "stamp":
                 _declared_pair(builder, form, pair)
     _stamp(builder, found)
     fields = builder.result()
@@ -118,6 +120,7 @@ def undeclared(line: str, found: list[tokens.Token]) -> Plan | Damage | None:
     sure = _understood(line, found, understood.loose)
     builder = Builder()
     builder.beside = columns.beside(frozenset(pair.name for pair in understood.pairs if pair.name))
+    places.dates(builder, line, found, understood.pairs)
     places.names(builder, line, found, understood.pairs)
     places.counters(builder, line, found, understood.pairs)
     for pair in sorted(_shared(line, found, understood.pairs), key=_precedence):
@@ -205,7 +208,7 @@ def _tells_training(fields: tuple[Field, ...]) -> bool:
 
 def _is_loss_alone(fields: tuple[Field, ...], sure: float) -> bool:
     """Say whether a line prints a training loss and nothing else, a clock aside."""
-    measured = [f for f in fields if f.column != "timestamp"]
+    measured = [f for f in fields if f.column not in CLOCKS]
     return sure == 1 and len(measured) == 1 and measured[0].described is not None and measured[0].described.role in LOSS_ROLES
 
 

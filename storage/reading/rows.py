@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.reading import columns
-from storage.reading.fields import Plan
+from storage.reading import columns, instants
+from storage.reading.fields import INSTANT, Plan
 from storage.reading.plans import LOSS_ROLES
 from storage.reading.segments import Placer, Rows
 from storage.reading.template import timestamps
@@ -43,6 +43,8 @@ def part(
     `opens` = rows behind a training record may add to it.
     """
     count = len(at)
+    if INSTANT in found:
+        found = {"timestamp": instants.wall_clock(found[INSTANT])} | {n: values for n, values in found.items() if n != INSTANT}
     kinds = pa.repeat(kind, count) if isinstance(kind, str) else kind
     declared = plan is None or plan.format is not None
     anchor = pc.or_(_of_kind(kinds, "train"), pc.and_(_of_kind(kinds, "eval"), declared))
@@ -148,6 +150,7 @@ def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Co
     """Return (kinds, canonical columns) of a table under printed names; new metrics are added to `described`."""
     found: dict[str, pa.Array] = {}
     second: list[pa.Array] = []
+    later: list[pa.Array] = []  # instants under a name that says less than `timestamp`
     kinds = _kind_columns(table)
     beside = columns.beside(frozenset(table.column_names))
     for name in sorted(table.column_names, key=_precedence):
@@ -159,20 +162,36 @@ def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Co
             if stamps is not None:
                 found.setdefault("timestamp", stamps)
         elif (meaning := beside.get(name) or columns.resolve(name, units.get(name, ""))).position == "timestamp":
-            found.setdefault("timestamp", _unix(column))
+            found.setdefault("timestamp", instants.wall_clock(column.cast(pa.float64())))
+        elif stamps := _instants(name, meaning, column.cast(pa.float64()), described):
+            later.append(stamps)
         else:
             if meaning.name == "loss" and described.get("loss", Column("loss", name)).printed != name:
                 second.append(column)
             _add(found, name, meaning, column.cast(pa.float64()), described)
+    for stamps in later:
+        found.setdefault("timestamp", stamps)
     return _kinds(table, found, second), found
+
+
+def _instants(printed: str, meaning: columns.Resolved, values: pa.Array, described: Mapping[str, Column]) -> pa.Array | None:
+    """Return numbers as wall clock where their name and the first of them say that they are instants, else None."""
+    if not instants.is_clock(printed) or any(column.printed == printed for column in described.values()):
+        return None
+    values = _in_unit(values, meaning)
+    return instants.wall_clock(values) if instants.is_instant(pc.drop_null(values)[0].as_py()) else None
+
+
+def _in_unit(values: pa.Array, meaning: columns.Resolved) -> pa.Array:
+    values = pc.multiply(values, meaning.multiply) if meaning.multiply != 1 else values
+    return pc.divide(values, meaning.divide) if meaning.divide != 1 else values
 
 
 def _add(
     found: dict[str, pa.Array], printed: str, meaning: columns.Resolved, values: pa.Array, described: dict[str, Column]
 ) -> None:
     """Add a column; where another printed name has filled its cell already, the value keeps its printed name."""
-    values = pc.multiply(values, meaning.multiply) if meaning.multiply != 1 else values
-    values = pc.divide(values, meaning.divide) if meaning.divide != 1 else values
+    values = _in_unit(values, meaning)
     name = "step_printed" if meaning.position == "step" else meaning.name
     if name in found:
         taken = found[name].is_valid()
@@ -200,14 +219,6 @@ def _stamps(column: pa.Array) -> pa.Array | None:
         return None
     plain = pc.replace_substring_regex(pc.utf8_ltrim_whitespace(text), r"^(.{19})([.,]\d+)?.*$", r"\1\2")  # no zone
     return timestamps(pc.if_else(fits, plain, None))
-
-
-def _unix(column: pa.Array) -> pa.Array:
-    """Return numbers as wall clock: seconds or milliseconds since 1970, whichever is plausible."""
-    values = column.cast(pa.float64())
-    seconds = pc.if_else(pc.greater(values, 1e11), pc.divide(values, 1000.0), values)
-    good = pc.and_(pc.greater(seconds, 1e8), pc.less(seconds, 1e10))
-    return pc.round(pc.multiply(pc.if_else(good, seconds, None), 1000.0)).cast(pa.int64()).cast(pa.timestamp("ms"))
 
 
 def _kind_columns(table: pa.Table) -> list[str]:

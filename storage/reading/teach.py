@@ -15,7 +15,7 @@ from typing import Any
 
 from messages import N_, Text
 from storage.reading import contract, formats, plans, tokens
-from storage.reading.fields import Plan
+from storage.reading.fields import CLOCKS, Plan
 from storage.reading.formats import BadFormat, LogFormat
 from storage.reading.template import ALPHABETS
 
@@ -46,7 +46,7 @@ def learnt(line: str) -> str | None:
     if not isinstance(plan, Plan):
         return None
     columns = {field.token: field.column for field in plan.fields}
-    measured = [token for token, column in columns.items() if column not in (*_PLACES, "timestamp")]
+    measured = [token for token, column in columns.items() if column not in (*_PLACES, *CLOCKS)]
     parts, last, first = ["^"], 0, min(measured)
     for index, token in enumerate(found[: first + 1]):
         parts.append(_escape(line[last : token.start]))

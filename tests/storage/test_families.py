@@ -15,9 +15,9 @@ FAMILIES = [family for file in FILES for family in tomllib.loads(file.read_text(
 NAMES = [family["name"] for family in FAMILIES]
 
 
-def read(text: str, chunk: int = 1 << 20) -> tuple[list[dict[str, Any]], ParseReport]:
-    """Return the rows of a text as dicts, and the report; fed in chunks of so many bytes."""
-    reader, data = LogReader("sample"), text.encode()
+def read(text: str, chunk: int = 1 << 20, name: str = "sample") -> tuple[list[dict[str, Any]], ParseReport]:
+    """Return the rows of a text as dicts, and the report; fed in chunks of so many bytes, under the name of a file."""
+    reader, data = LogReader(name), text.encode()
     batches = [batch for start in range(0, len(data), chunk) for batch in reader.feed(data[start : start + chunk])]
     batches += reader.finish()
     return [row for batch in batches for row in batch.rows.to_pylist()], reader.report()
@@ -31,7 +31,7 @@ def same(wanted: Any, got: Any) -> bool:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=NAMES)
 def test_every_row_is_read_under_the_right_names_and_units(family: dict[str, Any]) -> None:
-    rows, report = read(family["text"])
+    rows, report = read(family["text"], name=family.get("file", "sample"))
     assert [row["kind"] for row in rows] == [wanted["kind"] for wanted in family["rows"]]
     for row, wanted in zip(rows, family["rows"], strict=True):
         assert not {key: (value, row.get(key)) for key, value in wanted.items() if not same(value, row.get(key))}
@@ -43,11 +43,11 @@ def test_every_row_is_read_under_the_right_names_and_units(family: dict[str, Any
 
 @pytest.mark.parametrize("family", FAMILIES, ids=NAMES)
 def test_no_other_metric_is_found(family: dict[str, Any]) -> None:
-    rows, _ = read(family["text"])
+    rows, _ = read(family["text"], name=family.get("file", "sample"))
     found = {name for row in rows for name, value in row.items() if value is not None} - set(ROW_SCHEMA.names)
     assert sorted(found) == family["metrics"]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=NAMES)
 def test_a_log_gives_one_segment(family: dict[str, Any]) -> None:
-    assert read(family["text"])[1].segments == 1
+    assert read(family["text"], name=family.get("file", "sample"))[1].segments == 1
