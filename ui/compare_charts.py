@@ -8,16 +8,14 @@ from typing import Any
 
 import altair as alt
 
+from ui.layers import TICK
+
 CURVES, BANDS, SCATTER, LINES = "curves", "bands", "scatter", "lines"
 HUES = ("blue", "orange", "green", "violet")
 BASE = "gray"
 DASHES: tuple[list[int], ...] = ([1, 0], [5, 3])
 OVERLAYS = 8
 CURVE_PX, SMALL_PX, SMALL_WIDTH_PX, SCATTER_PX = 300, 96, 236, 260
-TICK = (
-    "datum.value != 0 && abs(datum.value) < 0.01 ? format(datum.value, '.2~e') : "
-    "abs(datum.value) >= 1e5 ? format(datum.value, '.3~s') : format(datum.value, ',.6~g')"
-)
 Spec = dict[str, Any]
 STROKE: dict[str, Any] = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
 
@@ -47,7 +45,7 @@ def curves(
         "x:Q", title=x, axis=alt.Axis(labelExpr=TICK, grid=False, tickCount=8), scale=alt.Scale(nice=False, zero=False)
     )
     scale = alt.Scale(type="log", nice=False, zero=False) if log else alt.Scale(zero=False, nice=True)
-    up = alt.Y("smooth:Q", title=y, axis=alt.Axis(tickCount=6, format=",.4~g"), scale=scale)
+    up = alt.Y("smooth:Q", title=y, axis=alt.Axis(tickCount=6, labelExpr=TICK), scale=scale)
     bands = alt.Chart(alt.NamedData(name=BANDS)).mark_area(opacity=0.16, clip=True)
     bands = bands.encode(x=across, y=alt.Y("low:Q", title=y, scale=scale), y2=alt.Y2("high"), color=colour)
     data = alt.Chart(alt.NamedData(name=CURVES))
@@ -86,7 +84,7 @@ def small_multiples(x: str, y: str, run: str, *, log: bool, columns: int) -> Spe
         x=alt.X(
             "x:Q", title=None, axis=alt.Axis(labelExpr=TICK, grid=False, tickCount=3), scale=alt.Scale(nice=False, zero=False)
         ),
-        y=alt.Y("smooth:Q", title=None, axis=alt.Axis(tickCount=3, format=",.3~g"), scale=scale),
+        y=alt.Y("smooth:Q", title=None, axis=alt.Axis(tickCount=3, labelExpr=TICK), scale=scale),
         color=colour,
         detail="role:N",
         tooltip=[
@@ -116,7 +114,7 @@ def scatter(x: str, y: str, run: str, *, numeric: bool, log: bool) -> Spec:
     points = alt.Chart(alt.NamedData(name=SCATTER)).mark_circle(size=52, opacity=0.65)
     points = points.encode(
         x=place,
-        y=alt.Y("y:Q", title=y, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(tickCount=5, format=",.4~g")),
+        y=alt.Y("y:Q", title=y, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(tickCount=5, labelExpr=TICK)),
         color=alt.ColorValue("blue"),
         tooltip=said,
     )

@@ -5,6 +5,8 @@ from typing import Any
 
 import altair as alt
 
+from ui.layers import TICK
+
 PARTS, COURSE, BLOCKS, END = "parts", "course", "blocks", "end"
 # Productive is quiet, waste is what is meant to be read; colours are the theme's names (Okabe-Ito).
 TONES = {
@@ -59,7 +61,7 @@ def course(step: str, seconds: str, hours: str, launch: str, *, log: bool = Fals
         alt.Tooltip("launch:N", title=launch),
     ]
     scale = alt.Scale(type="log", nice=True) if log else alt.Scale(zero=True, nice=True)
-    y = alt.Y("seconds:Q", title=seconds, axis=alt.Axis(tickCount=4, format=",.3~g"), scale=scale)
+    y = alt.Y("seconds:Q", title=seconds, axis=alt.Axis(tickCount=4, labelExpr=TICK), scale=scale)
     line = alt.Chart(alt.NamedData(name=COURSE)).mark_line(strokeWidth=1.4, interpolate="step-before")
     line = line.encode(x=x, y=y, detail="launch:N", color=alt.ColorValue("blue"))
     points = alt.Chart(alt.NamedData(name=COURSE)).mark_point(opacity=0, size=60).encode(x=x, y=y, tooltip=said)
@@ -71,7 +73,7 @@ def loss(step: str, value: str, low: str, high: str) -> Spec:
     """Return the loss so far and its end, over the datasets BLOCKS (`step, loss`) and END (`step, loss, low, high`)."""
     x = alt.X("step:Q", title=step, axis=alt.Axis(format=",.6~g", grid=False), scale=alt.Scale(nice=False, zero=False))
     scale = alt.Scale(zero=False, nice=True)
-    y = alt.Y("loss:Q", title=value, axis=alt.Axis(tickCount=4, format=",.4~g"), scale=scale)
+    y = alt.Y("loss:Q", title=value, axis=alt.Axis(tickCount=4, labelExpr=TICK), scale=scale)
     line = alt.Chart(alt.NamedData(name=BLOCKS)).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=alt.ColorValue("blue"))
     said = [
         alt.Tooltip(f"{name}:Q", title=title, format=",.4~g") for name, title in (("loss", value), ("low", low), ("high", high))

@@ -5,6 +5,8 @@ from typing import Any
 
 import altair as alt
 
+from ui.layers import TICK
+
 CURVES = "curves"
 HEIGHT_PX = 270
 Spec = dict[str, Any]
@@ -53,7 +55,7 @@ def by_part(part: str, series: tuple[str, ...], *, log: bool = False) -> Spec:
 
 def _height(field: str, *, log: bool) -> alt.Y:
     scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False, nice=True)
-    axis = alt.Axis(tickCount=5, format=",.4~g", domain=False, ticks=False, grid=not log)
+    axis = alt.Axis(tickCount=5, labelExpr=TICK, domain=False, ticks=False, grid=not log)
     return alt.Y(field, title=None, scale=scale, axis=axis)
 
 

@@ -92,6 +92,7 @@ def drawn(known: Board, window: int | None) -> pd.DataFrame:
         chosen = chosen[1:]
     curves = known.curves[known.curves["part"].isin(chosen)].copy()
     order = {part: place / max(len(chosen) - 1, 1) for place, part in enumerate(chosen)}
+    curves["mean"] = curves["mean"].clip(curves["low"], curves["high"])  # of equal numbers it may differ in its last digit
     curves["age"] = curves["part"].map(order)
     curves["newest"] = curves["part"] == chosen[-1]
     curves["label"] = [name_of(part, known, window) for part in curves["part"]]

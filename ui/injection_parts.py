@@ -13,6 +13,7 @@ from messages import N_
 from server.injection import TEXT_FAULTS
 from ui import html, state
 from ui.html import escape, tag
+from ui.layers import TICK
 from ui.text import _, ngettext, number, say
 from ui.verdict import titles
 
@@ -139,7 +140,7 @@ def _chart(x: str, y: str, names: tuple[str, str]) -> Spec:
         .mark_line(strokeWidth=1.3, opacity=0.85)
         .encode(
             x=across,
-            y=alt.Y("value:Q", title=y, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5, format=",.4~g")),
+            y=alt.Y("value:Q", title=y, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5, labelExpr=TICK)),
             color=alt.Color("name:N", scale=colours, legend=legend),
             order="order:Q",
             tooltip=[alt.Tooltip("step:Q", title=x, format=","), alt.Tooltip("value:Q", title=y, format=",.4~g")],

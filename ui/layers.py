@@ -18,11 +18,11 @@ READOUT_PX = 150  # room for one series' name and value in the line above a pane
 HEADING_CHARS = 36  # of a title and the name of a series, side by side with a value above the panel of a phone
 PHASE_PX = 17
 HEADING_Y = -7
-# Learning rates as 5e-4, bytes as 34G, everything else with up to six significant digits.
+# Learning rates as 5e-4, bytes as 34G. Ticks are round, so that they are short; neighbours that lie close have more digits.
 TICK = (
-    "datum.value != 0 && abs(datum.value) < 0.01 ? format(datum.value, '.2~e') : "
-    "abs(datum.value) >= 1e15 ? format(datum.value, '.2~e') : "
-    "abs(datum.value) >= 1e6 ? format(datum.value, '.3~s') : format(datum.value, ',.6~g')"
+    "datum.value != 0 && abs(datum.value) < 0.01 ? format(datum.value, '.5~e') : "
+    "abs(datum.value) >= 1e15 ? format(datum.value, '.5~e') : "
+    "abs(datum.value) >= 1e6 ? format(datum.value, '.6~s') : format(datum.value, ',.7~g')"
 )
 _READ = "length(data('cursor_store'))"
 CURSOR_OR_LAST = f"{_READ} ? vlSelectionTest('cursor_store', datum) : datum.end"
@@ -63,12 +63,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart of the stack: title with unit, its series, height in px, logarithmic y or not."""
+    """One chart of the stack: title with unit, its series, height in px, logarithmic y or not, its range (None: the data's)."""
 
     title: str
     series: tuple[Series, ...]
     height: int = 120
     log: bool = False
+    domain: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,8 @@ class Layers:
             tickCount=max(2, self._panel.height // 36),
             labelOverlap=True,
         )
-        scale = alt.Scale(type="log", nice=False) if self._panel.log else alt.Scale(zero=False, nice=True)
+        reach: dict[str, Any] = {"domain": self._panel.domain} if self._panel.domain else {}
+        scale = alt.Scale(type="log", nice=False, **reach) if self._panel.log else alt.Scale(zero=False, nice=True, **reach)
         return alt.Y("smooth:Q", scale=scale, axis=axis)
 
     def _heading(self) -> alt.Chart:

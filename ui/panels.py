@@ -93,7 +93,8 @@ def spec(
             for name, metric, frame in zip(names, metrics, frames[panel], strict=True)
         )
         title = _("Loss") if panel == "loss" and len(metrics) > 1 else state.metric_title(metrics[0])
-        drawn.append(charts.Panel(title, lines, round(height(panel) * grow), log and panel in ("loss", "aux")))
+        reach = series.narrow(frames[panel])
+        drawn.append(charts.Panel(title, lines, round(height(panel) * grow), log and panel in ("loss", "aux"), reach))
     band = phases is not None and len(phases) > 0
     if phases is not None and band:
         datasets[charts.PHASES] = series.compact(_named(_within(phases, domain)))

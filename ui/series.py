@@ -22,6 +22,8 @@ MIN_TREND = 12  # buckets
 TURNS = {"spike_unrecovered", "level_shift", "divergence", "restart", "lr_anomaly"}
 CLAMP_SPANS = 5  # values beyond the 98 % range by this many times its width are cut and labelled
 FLOAT32_PARTS = 1000  # a float32 tells 16 million values apart: 16,000 parts of a span that is 1/1000 of the extreme
+# Labels have seven digits from LONG_FROM to SHORT_FROM, else six (`ui.layers.TICK`): shares of the level that they tell apart.
+LONG_FROM, SHORT_FROM, TOLD_APART, TOLD_APART_SHORT = 0.01, 1e6, 1e-5, 1e-4
 CLAMP_WINDOWS = 16  # at most one label in each of these parts of the x range
 
 TONE = {Severity.CRITICAL: "red", Severity.WARNING: "orange", Severity.INFO: "gray"}
@@ -39,6 +41,8 @@ def series(buckets: pd.DataFrame, metric: str, *, smoothing: float = 0.6, log: b
     mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "min", "max"))
     if log:
         mean, low, high = (np.where(values > 0, values, np.nan) for values in (mean, low, high))
+    # The mean of equal numbers may differ from them in its last digit.
+    mean = np.where(np.isnan(mean), mean, np.fmin(np.fmax(mean, low), high))
     low, high = (np.clip(values, -DRAWABLE, DRAWABLE) for values in (low, high))
     smooth = np.clip(debiased_mean(fenced(mean), segment, smoothing), -DRAWABLE, DRAWABLE)
     final, end = np.full(len(rows), np.nan), np.zeros(len(rows), bool)
@@ -78,18 +82,21 @@ def fenced(values: np.ndarray) -> np.ndarray:
 def debiased_mean(values: np.ndarray, segments: np.ndarray, weight: float) -> np.ndarray:
     """Return the exponential moving average (n,) with `weight` on the past, begun anew in each segment.
 
-    Divided by the weights seen so far, so that it starts at the first value; values that are not finite are passed over.
+    Divided by the weights seen so far, so that it starts at the first value; values that are not finite are passed over. It
+    stays within the values seen so far, whose last digit rounding would miss: a constant is drawn as one.
     """
     smooth = np.full(len(values), np.nan)
     total = mass = 0.0
+    low = high = 0.0
     current = None
     for i, (value, segment) in enumerate(zip(values.tolist(), segments.tolist(), strict=True)):
         if segment != current:
             total, mass, current = 0.0, 0.0, segment
         if math.isfinite(value):
+            low, high = (value, value) if not mass else (min(low, value), max(high, value))
             total = weight * total + (1 - weight) * value
             mass = weight * mass + (1 - weight)
-            smooth[i] = total / mass
+            smooth[i] = min(max(total / mass, low), high)
     return smooth
 
 
@@ -114,6 +121,21 @@ def limits(frames: Sequence[pd.DataFrame]) -> tuple[float, float]:
     high = top + span if highs.max() > top + CLAMP_SPANS * span else np.inf
     low = bottom - span if lows.min() < bottom - CLAMP_SPANS * span else -np.inf
     return float(low), float(high)
+
+
+def narrow(frames: Sequence[pd.DataFrame]) -> tuple[float, float] | None:
+    """Return a y range for a panel whose values differ by less than its labels could say, None for all others.
+
+    A single value needs none: it gets one label.
+    """
+    values = np.concatenate([frame[name].to_numpy(float) for frame in frames for name in ("low", "high")] or [np.empty(0)])
+    values = values[np.isfinite(values)]
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+    level = max(abs(low), abs(high))
+    least = level * (TOLD_APART if LONG_FROM <= level < SHORT_FROM else TOLD_APART_SHORT)
+    if not 0 < high - low < least:
+        return None
+    return low - least, high + least
 
 
 def _clamped(frame: pd.DataFrame, low: float, high: float) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """A wrong spec is a silent blank chart: every spec is compiled, in the colours of light and of dark."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -168,3 +169,24 @@ def test_a_title_and_a_name_share_the_line_above_a_panel_where_both_have_room(ti
     layers = charts.stack((panel,), charts.Words())["vconcat"][0]["layer"]
     readouts = [each["calculate"] for layer in layers for each in layer.get("transform", ()) if each.get("as") == "readout"]
     assert [text.split("'")[1] if text.startswith("'") else "" for text in readouts] == told
+
+
+def labels(values: np.ndarray, *, log: bool) -> list[str]:
+    """Return the labels of the y axis of a panel with these values."""
+    at = np.arange(len(values))
+    rows = pd.DataFrame({"metric": "m", "segment": 0, "x": at, "x_last": at, "mean": values, "min": values, "max": values})
+    frame = series.series(rows.assign(count=1, nonfinite=0, last=values), "m", log=log)
+    panel = charts.Panel("m", (charts.Series("m0", "m"),), 178, log, series.narrow([frame]))
+    data = {"m0": series.compact(frame), charts.MARKS: series.compact(MARKS)}
+    svg = compiled({**charts.stack((panel,), charts.Words()), "datasets": data}, "light")
+    axes = [re.findall(r"<text[^>]*>([^<]*)</text>", group) for group in re.findall(r"role-axis-label(.*?)</g>", svg, re.S)]
+    return axes[-1]
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("spread", [0, 1e-16, 1e-9, 1e-7, 3e-6, 1e-5, 1e-4, 1e-2])
+@pytest.mark.parametrize("level", [0.3, 0.512, 7.0, 9.1e5, 1.1e6, 123456789.0, 1e16, 5e-4, 0.0100001])
+def test_no_two_labels_of_an_axis_are_the_same(level, spread, log):
+    told = labels(level * (1 + spread * np.sin(np.arange(60))), log=log)
+    assert told
+    assert len(told) == len(set(told))
