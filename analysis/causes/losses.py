@@ -11,6 +11,7 @@ from analysis.first_loss import first_loss
 from analysis.losses import loss_kind
 from analysis.schedule import rates
 from analysis.segment import Segment
+from analysis.warm_restarts import warm_restarts
 from messages import N_, Text
 
 MODEL_KEYS = (
@@ -153,6 +154,14 @@ def falls_slowly(segment: Segment, row: int, known: int) -> Seen | None:
     return Seen(True, Text(N_("it does fall: {share:.1%} of the first loss is gone"), {"share": share}))
 
 
+def rate_restarted(segment: Segment, row: int, known: int) -> Seen | None:
+    found = [one for one in warm_restarts(segment) if one.row - 3 <= row]
+    if not found:
+        return None
+    gaps = {"low": found[-1].low, "high": found[-1].high}
+    return Seen(True, Text(N_("the learning rate rose from {low:.3g} back to {high:.3g} and falls again"), gaps))
+
+
 def model_loaded(segment: Segment, row: int, known: int) -> Seen | None:
     """The log tells of a checkpoint before the first row, or the configuration names a model to begin with."""
     begin = first_loss(segment)
@@ -242,6 +251,7 @@ FIRST: dict[str, tuple[str, ...]] = {
     "eval_jump": (N_("Repeat this evaluation with the same checkpoint and the earlier settings."),),
     "loss_zero": (N_("Stop: nothing is learned any more. Look at the labels of one batch."),),
     "initial_loss": (N_("Print the loss before the first update: it should be near ln(vocabulary)."),),
+    "warm_restart": (N_("Nothing: compare losses at the ends of the cycles, where the rate is low."),),
     "trained_before": (N_("Nothing, if trained weights were meant to be loaded; else find out which were."),),
     "no_learning": (
         N_("Overfit one tiny batch: if that fails, look at labels, padding mask and frozen weights."),
@@ -278,6 +288,7 @@ CLUES: tuple[Clue, ...] = (
     Clue(("initial_loss",), "rate_destroys", 2, (), falls_from_there, against=False),
     Clue(("initial_loss",), "loss_summed", 3, (), stays_there, against=False),
     Clue(("initial_loss",), "other_weights", 3, (), model_loaded, against=False),
+    Clue(("warm_restart",), "schedule_step", 5, ("lr",), rate_restarted),
     Clue(("trained_before",), "loaded", 3, (), model_loaded, against=False),
     Clue(("no_learning",), "low_rate", 3, ("lr",), rate_low),
     Clue(("no_learning",), "frozen", 4, ("grad_norm",), gradients_zero, against=False),
@@ -294,6 +305,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "overfit": ("too_many_epochs", "contamination"),
     "eval_jump": ("evaluation_changed", "contamination"),
     "loss_zero": ("labels_masked", "numbers_broke"),
+    "warm_restart": ("schedule_step",),
     "trained_before": ("loaded",),
     "initial_loss": ("start", "rate_destroys", "loss_summed"),
     "no_learning": ("labels", "low_rate", "frozen", "data"),

@@ -29,10 +29,12 @@ from analysis.ladder import Octave, ladder
 from analysis.losses import loss_kind
 from analysis.noise import WINDOW, Track, first_level, track
 from analysis.segment import Segment
+from analysis.warm_restarts import by_schedule
 from messages import N_, Text
 
 NEEDS = ("loss|logits_loss",)
 LEVEL = True
+COARSE = 16  # rows by which the begin of a rise may be off
 ROWS = 24
 SHAPE_BLOCKS = 16
 BEST_ROWS = 128  # a level that was held for more than half of them is one: a dip to repeated samples is none
@@ -82,8 +84,12 @@ def check(
     if main is None:
         return
     limits = Limits(noise_factor, least_rise, least_of_first, trend_short, trend_long)
+    loss = track(segment, main)
     for rise in rises(segment, main, limits):
-        yield _finding(segment, main, track(segment, main), rise)
+        highest = float(np.median(loss.x[rise.first : rise.end][-20:]))
+        if by_schedule(segment, main, rise.first, rise.best, highest, early=COARSE) is not None:
+            continue
+        yield _finding(segment, main, loss, rise)
 
 
 def rises(segment: Segment, column: str, limits: Limits = Limits()) -> tuple[Rise, ...]:

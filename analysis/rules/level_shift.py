@@ -24,12 +24,14 @@ from analysis.rules.dip import dips
 from analysis.segment import Segment
 from analysis.step_time import restarts
 from analysis.steps import Limits, Shift, shifts
+from analysis.warm_restarts import by_schedule
 from messages import N_, Text
 
 NEEDS = ("loss|logits_loss",)
 LEVEL = True
 INFORMS = True
 ROWS = 64
+COARSE = 16  # rows by which the place of a step may be off
 
 
 def check(segment: Segment, *, deviations: float = Limits.deviations, least_effect: float = Limits.effect) -> Iterator[Finding]:
@@ -50,6 +52,9 @@ def check(segment: Segment, *, deviations: float = Limits.deviations, least_effe
 
 def _is_other(segment: Segment, column: str, loss: Track, shift: Shift) -> bool:
     """Say whether a step is a jump, a part of a rise, a swing or a dip, or steps done again: other rules tell these."""
+    up = shift.after > shift.before
+    if up and by_schedule(segment, column, shift.at, shift.before, shift.after, early=COARSE) is not None:
+        return True
     again = restarts(segment)
     again = again[(again > loss.rows[shift.since]) & (again <= loss.rows[shift.known])]
     if len(again) or _is_jump(episodes(segment, column), shift) or in_rise(segment, column, shift.at, shift.known):

@@ -25,6 +25,7 @@ from analysis.evidence import fact, finding_at, place, times
 from analysis.findings import Cause, Finding, Severity
 from analysis.segment import Segment
 from analysis.stretches import joined
+from analysis.warm_restarts import warm_restarts
 from messages import N_, Text
 
 NEEDS = ("lr",)
@@ -96,7 +97,7 @@ def _below_declared(segment: Segment, rows: np.ndarray, lr: np.ndarray, share: f
     """Say where the rate is below the schedule that the configuration declares by more than a share of its peak (m,)."""
     shape = next((str(value).lower() for key, value in segment.config.items() if _last_part(key) in SHAPE_KEYS), "")
     total = segment.total_steps
-    if not total or not any(name in shape for name in ("cosine", "linear")):
+    if not total or "restart" in shape or not any(name in shape for name in ("cosine", "linear")):
         return np.zeros(len(lr), dtype=bool)
     top = int(np.argmax(lr))
     steps = segment.steps()[rows]
@@ -167,6 +168,8 @@ def _holes(segment: Segment, rows: np.ndarray, lr: np.ndarray, ratio: float) -> 
         if at < back or not len(rises):
             continue
         back = int(at + rises[0] + 1)
+        if any(restart.row == rows[back] for restart in warm_restarts(segment)):
+            continue
         if 0.5 <= lr[back] / lr[at - 1] <= 1.1 and np.ptp(lr[at:back]) < 0.5 * lr[at - 1]:
             gaps = {**_gaps(segment, rows, lr, at), "before": float(lr[at - 1]), "end": place(segment, int(rows[back - 1]))}
             text = Text(
@@ -190,7 +193,8 @@ def _collapse(
     earlier = np.searchsorted(steps, steps - max(within * total, steps[1] - steps[0]))
     floor = (lr > 0) & (lr < (1 - share) * lr[earlier]) & (steps < until * total)
     bad = np.flatnonzero(floor)
-    if len(bad):
+    cycles = [restart.row for restart in warm_restarts(segment)]
+    if len(bad) and not any(row > rows[bad[0]] for row in cycles):  # the end of a cycle is low by design
         at = int(bad[0])
         gaps = {**_gaps(segment, rows, lr, at), "before": float(lr[earlier[at]]), "share": at and float(steps[at] / total)}
         text = Text(

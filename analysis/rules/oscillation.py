@@ -28,6 +28,7 @@ from analysis.noise import TO_SIGMA, Track, track
 from analysis.rhythm import Lines, lines
 from analysis.segment import Segment
 from analysis.stretches import joined
+from analysis.warm_restarts import warm_restarts
 from messages import N_, Text
 
 NEEDS = ("loss|logits_loss",)
@@ -229,6 +230,7 @@ def _finding(segment: Segment, column: str, loss: Track, swing: Swing) -> Findin
     causes, advice = explain(segment, "oscillation", first, known=known)
     period = None if swing.period is None else swing.period * _interval(segment, first, known)
     repeats = swing.period is not None and _is_epoch(segment, swing.period, first, known)
+    cycles = swing.period is not None and _is_cycle(segment, swing.period)
     gaps = {"swing": 100 * swing.amplitude, "step": place(segment, first), "period": period, "growth": swing.growth}
     title = Text(N_("Loss goes up and down by ±{swing:.3g} % since step {step:,}"), gaps)
     if swing.growth is not None:
@@ -237,10 +239,12 @@ def _finding(segment: Segment, column: str, loss: Track, swing: Swing) -> Findin
         title = Text(N_("Loss swings by ±{swing:.3g} % every {period:,.4g} steps since step {step:,}"), gaps)
     if repeats:
         title = Text(N_("Loss swings by ±{swing:.3g} % with each epoch ({period:,.4g} steps)"), gaps)
+    if cycles:
+        title = Text(N_("Loss swings by ±{swing:.3g} % with each cycle of the learning rate ({period:,.4g} steps)"), gaps)
     return finding_at(
         segment,
         kind="oscillation",
-        severity=Severity.INFO if repeats else Severity.WARNING,
+        severity=Severity.INFO if repeats or cycles else Severity.WARNING,
         first=first,
         known=known,
         end=end,
@@ -265,6 +269,12 @@ def _is_epoch(segment: Segment, period: float, first: int, last: int) -> bool:
     pace = np.nanmedian(np.diff(segment.values("epoch")[first : last + 1])) if segment.has("epoch") else 0.0
     each = segment.values("steps_per_epoch")[last] / _interval(segment, first, last) if pace <= 0 else 1 / pace
     return bool(np.isfinite(each) and each > 1 and abs(each / period - 1) < EPOCH_MATCH)
+
+
+def _is_cycle(segment: Segment, period: float) -> bool:
+    """Say whether a period in rows is that of the warm restarts of the learning rate."""
+    lengths = np.diff([restart.row for restart in warm_restarts(segment)])
+    return bool(len(lengths) and abs(float(np.median(lengths)) / period - 1) < EPOCH_MATCH)
 
 
 def sick() -> Segment:

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from analysis.attribution import FIRST, explain
-from analysis.belonging import in_step, in_swing
+from analysis.belonging import at_restart, in_step, in_swing
 from analysis.clues import stage_changed
 from analysis.episodes import MOST, Episode, Limits, episodes, jumps_by_ratio, reaches
 from analysis.evidence import fact, finding_at, place, unlog
@@ -54,9 +54,13 @@ def check(
     main = loss_kind(segment).main
     if main is None:
         return
-    found = [(main, episode) for episode in episodes(segment, main, limits)]
+    every = [(main, episode) for episode in episodes(segment, main, limits)]
+    planned = [episode for _, episode in every if at_restart(segment, main, episode)]
+    found = [(main, episode) for _, episode in every if episode not in planned]
     if main != "loss" and segment.has("loss") and segment.has("aux_loss") and np.nanmax(segment.values("aux_loss")) > 0:
         found += _only_in_total(segment, main, found, limits)
+    if planned:
+        yield _planned(segment, main, planned)
     shown = 0
     for column, episode in sorted(found, key=lambda item: item[1].first):
         if episode.lasting is None and shown < MOST and not _is_other(segment, column, episode):
@@ -125,6 +129,31 @@ def _finding(segment: Segment, column: str, episode: Episode) -> Finding:
         evidence=tuple(jump_evidence(segment, column, episode)),
         causes=causes,
         advice=_fitting(advice, episode, causes),
+    )
+
+
+def _planned(segment: Segment, column: str, jumps: list[Episode]) -> Finding:
+    """Return the note about all jumps that belong to warm restarts of the learning rate."""
+    loss, last = track(segment, column), jumps[-1]
+    row, end = int(loss.rows[jumps[0].first]), len(loss) - 1 if last.back is None else last.back
+    highest = max(jumps, key=lambda jump: jump.ratio(loss))
+    causes, advice = explain(segment, "warm_restart", row, known=int(loss.rows[jumps[0].known]))
+    gaps = {"ratio": highest.ratio(loss), "count": len(jumps), "step": place(segment, row)}
+    text = N_(
+        "Loss rises up to {ratio:.3g}× with warm restarts of the learning rate ({count} so far, the first at step {step:,}): "
+        "this belongs to the schedule"
+    )
+    return finding_at(
+        segment,
+        kind="spike",
+        severity=Severity.INFO,
+        first=row,
+        known=int(loss.rows[jumps[0].known]),
+        end=int(loss.rows[end]),
+        title=Text(text, gaps),
+        evidence=tuple(jump_evidence(segment, column, highest)),
+        causes=causes,
+        advice=advice,
     )
 
 

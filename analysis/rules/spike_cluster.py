@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.attribution import explain
+from analysis.belonging import at_restart
 from analysis.episodes import Episode, Limits, episodes
 from analysis.evidence import fact, place
 from analysis.findings import Finding, Severity
@@ -55,7 +56,8 @@ def check(
     if main is None:
         return
     loss = track(segment, main)
-    spikes = [(known, spike) for spike in episodes(segment, main, Limits()) if (known := _counts(loss, spike)) is not None]
+    every = (spike for spike in episodes(segment, main, Limits()) if not at_restart(segment, main, spike))
+    spikes = [(known, spike) for spike in every if (known := _counts(loss, spike)) is not None]
     for cluster in _clusters(loss, spikes, least_spikes, (window_rows, window_share), lost_share):
         yield _finding(segment, main, loss, cluster, (window_rows, window_share))
 
@@ -83,9 +85,12 @@ def _clusters(
     while at < len(spikes):
         stop = at + 1
         if hot[at]:
+            start = int(begin[at])
+            if count[at] - start < least:  # too many rows lost in spikes that lie far apart: all of them are told
+                start, stop = 0, len(spikes)
             while stop < len(spikes) and firsts[stop] - ends[stop - 1] <= reach[stop]:
                 stop += 1
-            part = slice(int(begin[at]), stop)
+            part = slice(start, stop)
             spent = int((ends[part] - firsts[part]).sum())
             yield Cluster(int(firsts[part][0]), spikes[at][0], int(ends[stop - 1]), stop - part.start, spent)
         at = stop

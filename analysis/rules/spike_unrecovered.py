@@ -15,6 +15,7 @@ Source: the restart-and-skip practice of PaLM and OPT; the lasting spikes of K2 
 from collections.abc import Iterator
 
 from analysis.attribution import explain
+from analysis.belonging import at_restart
 from analysis.clues import stage_changed
 from analysis.episodes import Episode, Limits, episodes, jumps_by_ratio
 from analysis.evidence import finding_at, median_fact, place
@@ -39,8 +40,8 @@ def check(segment: Segment, *, patience_rows: int = Limits.patience, patience_sh
     main = loss_kind(segment).main
     limits = Limits(patience=patience_rows, share=patience_share)
     for episode in episodes(segment, main, limits) if main else ():
-        if episode.lasting is not None:
-            yield _finding(segment, main or "loss", episode, episode.lasting)
+        if episode.lasting is not None and main and not at_restart(segment, main, episode):
+            yield _finding(segment, main, episode, episode.lasting)
 
 
 def check_articles(
