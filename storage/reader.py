@@ -35,7 +35,7 @@ from storage.reading.containers import (
     TfEvents,
     TrainerState,
 )
-from storage.reading.containers.exported import LongTable, of_one_run
+from storage.reading.containers.exported import Exported, LongTable
 from storage.reading.containers.lines import Problem, Problems
 from storage.reading.decode import Block, Decoder
 from storage.reading.events import EventScanner
@@ -107,7 +107,7 @@ class LogReader:
         self._cells = b""  # the last line that was read of a table
         self._mode: str | None = formats.kind_of(format_name) if format_name else None
         self._text = TextReader(format_name)
-        self._beyond, self._long = Beyond(), LongTable()
+        self._beyond, self._long, self._exported = Beyond(), LongTable(), Exported(name)
         self._boxes: dict[str, Any] = {}
         if state and not state.get("fresh"):
             self._restore(state)
@@ -252,7 +252,10 @@ class LogReader:
         box.problems = Problems(self._tally.room) if isinstance(box.problems, Problems) else []
         if table is None or not table.num_rows:
             return []
-        table = of_one_run(table) if name == Delimited.name else table
+        plain = self._exported.plain(table, bare=box.bare) if name == Delimited.name else table
+        if plain is None:
+            return []
+        table = plain
         wide = self._long.wide(table) if name in (JsonLines.name, Delimited.name) else table
         kinds, found = rows.canonical(wide, box.units, self._text.columns)
         if long := wide is not table:
@@ -311,7 +314,8 @@ class LogReader:
         stanzas = self._boxes.get(Stanzas.name)
         more = max(0, stanzas.lines - self._text.rows[Stanzas.name]) if stanzas else 0
         joined, beyond = self._merger.joined + more, self._beyond.changes()
-        return self._tally.report(self._decoder, self._text, self._placer, self._mode, config, joined, beyond)
+        found = self._tally.report(self._decoder, self._text, self._placer, self._mode, config, joined, beyond)
+        return replace(found, notes=(*self._exported.notes(), *found.notes))
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able state; a new reader made with it goes on with the bytes from `state["offset"]`."""
@@ -330,6 +334,7 @@ class LogReader:
             "boxes": boxes,
             "beyond": self._beyond.state(),
             "long": self._long.state(),
+            "exported": self._exported.state(),
             "merger": self._merger.state(),
             "placer": self._placer.state(),
             "tally": self._tally.state(),
@@ -354,6 +359,7 @@ class LogReader:
         self._cells = state.get("cells", "").encode()
         self._beyond.restore(state.get("beyond", [0, 0, ""]))
         self._long.restore(state["long"])
+        self._exported.restore(state["exported"])
         for name, kept in state["boxes"].items():
             self._boxes[name] = _BOXES[name]()
             self._boxes[name].restore(kept)
@@ -366,7 +372,7 @@ def can_go_on(state: dict[str, Any] | None) -> bool:
 
 def read_file(path: str | Path, *, format_name: str | None = None) -> ReadResult:
     """Read a whole file. Raises UnreadableLog where it holds nothing that can be read as a log."""
-    reader = LogReader(Path(path).name, format_name=format_name)
+    reader = LogReader(str(path), format_name=format_name)
     batches: list[Batch] = []
     with open(path, "rb") as source:
         while chunk := source.read(CHUNK):

@@ -17,7 +17,16 @@ from messages import N_, Text
 from storage.reading import threads
 from storage.reading.containers import kinds
 from storage.reading.containers.jsonl import METRIC
-from storage.reading.containers.layout import Layout, cells, count_cells, find_layout, is_header, make_layout, numeric_names
+from storage.reading.containers.layout import (
+    STAMPED,
+    Layout,
+    cells,
+    count_cells,
+    find_layout,
+    is_header,
+    make_layout,
+    numeric_names,
+)
 from storage.reading.containers.lines import Lines, Problems, sample_lines
 from storage.reading.containers.objects import MAX_LINE_BYTES, MAX_TEXT, joined
 from storage.reading.containers.values import fraction_names, looks_numeric, to_numbers
@@ -49,7 +58,7 @@ class Delimited:
             return 0.0
         known = any(METRIC.search(name) for name in numeric_names(lines, layout))
         if layout.header is None:
-            return (0.6 if "loss" in layout.names else 0.3) * share
+            return (0.6 if "loss" in layout.names or layout.names == STAMPED else 0.3) * share
         return (0.95 if known and layout.delimiter != " " else 0.6 if known else 0.3) * share
 
     def feed(self, text: bytes, first_line: int) -> pa.Table | None:
@@ -64,6 +73,11 @@ class Delimited:
         parts.append(self._rows(lines, begin, len(lines), first_line))
         tables = [part for part in parts if part is not None]
         return joined(tables) if tables else None
+
+    @property
+    def bare(self) -> bool:
+        """Whether the columns have no names of their own."""
+        return self._layout is not None and self._layout.names == STAMPED
 
     def finish(self) -> pa.Table | None:
         """Nothing is held back."""

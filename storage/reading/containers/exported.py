@@ -3,18 +3,29 @@
 The rows of one step become one record: the first opens it, the others add to it (`storage.reading.merge`).
 """
 
-import re
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from messages import N_, Text
 from storage.reading import columns
+from storage.reading.containers.layout import OF_EXPORT
+from storage.reading.containers.named import metric_of
 
 NAMES = ("name", "metric", "metric_name", "key", "tag", "scalar", "variable", "series")  # columns that name the value
 VALUES = ("value", "val", "metric_value", "scalar_value")
-_OF_RUN = re.compile(r"^(?P<run>.+?) - (?P<metric>.+?)(?P<bound>__(?:MIN|MAX))?$")  # `mild-sun-3 - train/loss__MIN`
+_TIMES = ("timestamp", "elapsed_seconds")
+_UNNAMED = N_(
+    "The table does not say what its values are, nor does the name of its file: write the metric (loss) over the column, or "
+    "call the file as TensorBoard does: run-NAME-tag-loss.csv."
+)
+_BY_FILE = N_("The table does not name its values: by the name of the file they are {metric}.")
+_SEVERAL = N_(
+    "The table holds {count} runs side by side ({names}), and one table is read as one run: export or upload each alone."
+)
+SHOWN = 5  # runs that are named
 MAX_NAMES = 500  # names of one table; a table with more holds something else
 
 
@@ -63,13 +74,68 @@ class LongTable:
         self._last, self._before = float(state["last"]), float(state["before"])
 
 
-def of_one_run(table: pa.Table) -> pa.Table:
-    """Return an exported table without the name of its run in every header; tables of several runs pass as they are."""
-    found = {name: match for name in table.column_names if (match := _OF_RUN.match(name))}
-    if len({match["run"] for match in found.values()}) != 1 or not any(match["bound"] for match in found.values()):
-        return table
-    kept = [name for name in table.column_names if name not in found or not found[name]["bound"]]
-    return table.select(kept).rename_columns([found[name]["metric"] if name in found else name for name in kept])
+class Exported:
+    """Makes a table of one run out of what a tracker exported; `file`: name or path of the log, which may name its values."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._runs: list[str] = []  # that stand side by side
+        self._value: str | None = None  # what the file says that unnamed values are; "" = nothing
+
+    def plain(self, table: pa.Table, *, bare: bool) -> pa.Table | None:
+        """Return the table under the names of its metrics; `bare` = no header: None where nothing says what its values are."""
+        return self._named(self._of_one_run(table), bare=bare)
+
+    def _of_one_run(self, table: pa.Table) -> pa.Table:
+        """Return the table without the run in its headers, where there is one, and without smallest and largest values."""
+        found = {name: match for name in table.column_names if (match := OF_EXPORT.match(name))}
+        if not any(match["bound"] for match in found.values()):
+            return table
+        stepped = any(name not in found and columns.resolve(name).position == "step" for name in table.column_names)
+        dropped = {name for name, match in found.items() if match["bound"] or stepped and match["metric"] == "_step"}
+        table = table.drop_columns(sorted(dropped))
+        runs = list(dict.fromkeys(match["run"] for match in found.values()))
+        if len(runs) > 1:
+            self._runs = runs
+            return table
+        return table.rename_columns([found[name]["metric"] if name in found else name for name in table.column_names])
+
+    def _named(self, table: pa.Table, *, bare: bool) -> pa.Table | None:
+        """Return the table with the name of its one column of values, as the file is called."""
+        value = _column(table, VALUES, text=False)
+        if value is None or not _says_nothing_else(table, value):
+            return table
+        self._value = metric_of(self._file)
+        if bare and table.num_rows > 1 and not pc.max(table["step"]).as_py():  # MLflow counts nothing by itself
+            table = table.drop_columns("step")
+        if self._value:
+            return table.rename_columns([self._value if name == value else name for name in table.column_names])
+        return None if bare else table
+
+    def notes(self) -> list[Text]:
+        """Return what a reader of the report must know."""
+        found = []
+        if self._value is not None:
+            found.append(Text(_BY_FILE, {"metric": self._value}) if self._value else Text(_UNNAMED))
+        if self._runs:
+            names = ", ".join(run[:40] for run in self._runs[:SHOWN]) + (", …" if len(self._runs) > SHOWN else "")
+            found.append(Text(_SEVERAL, {"count": len(self._runs), "names": names}))
+        return found
+
+    def state(self) -> list[Any]:
+        """Return what a later process needs to go on, JSON-able."""
+        return [self._runs, self._value]
+
+    def restore(self, state: list[Any]) -> None:
+        """Go on from what `state` returned."""
+        self._runs, self._value = list(state[0]), state[1]
+
+
+def _says_nothing_else(table: pa.Table, value: str) -> bool:
+    """Say whether a table holds steps and values, times perhaps, and nothing more."""
+    rest = [columns.resolve(name) for name in table.column_names if name not in ("line", value)]
+    places = ("step", "epoch", "timestamp")
+    return any(one.position == "step" for one in rest) and all(one.position in places or one.name in _TIMES for one in rest)
 
 
 def _column(table: pa.Table, wanted: tuple[str, ...], *, text: bool) -> str | None:

@@ -10,7 +10,9 @@ from storage.reading.containers.lines import Lines
 DELIMITERS = ",\t;| "
 HEADER_SEARCH = 10  # lines: a comment or a command may stand before the header
 MAX_COLUMNS = 2000
+STAMPED = ("timestamp", "value", "step")
 _NUMBER = re.compile(r"^[+-]?(?:\d[\d.,]*(?:e[+-]?\d+)?\s*(?:%|[a-z]{1,3})?|nan|inf(?:inity)?)$", re.I)
+OF_EXPORT = re.compile(r"^(?P<run>.+) - (?P<metric>.+?)(?P<bound>__(?:MIN|MAX))?$")  # `mild-sun-3 - train/loss__MIN`
 _NAME = re.compile(r"^[^\W\d][^=:\"{}]{0,79}$")
 
 
@@ -63,8 +65,13 @@ def make_layout(text: str, names: list[str], delimiter: str) -> Layout:
 
 
 def _bare_layout(lines: Lines, filled: np.ndarray, delimiter: str) -> Layout | None:
-    """Return (step, loss | value) for two bare columns, the first of growing whole numbers; `loss` if positive and falling."""
+    """Return (step, loss | value) for two bare columns, the first of growing whole numbers; `loss` if positive and falling.
+
+    Three of which the first is milliseconds since 1970 and the last a whole number are what MLflow keeps of a metric.
+    """
     rows = [cells(lines.whole(place), delimiter) for place in filled[:200].tolist()]
+    if len(rows) >= 3 and all(map(_is_stamped, rows)):
+        return Layout(delimiter, STAMPED, None)
     if len(rows) < 3 or any(len(row) != 2 or not all(_NUMBER.match(cell) for cell in row) for row in rows):
         return None
     steps, values = [row[0] for row in rows], [row[1] for row in rows]
@@ -74,6 +81,11 @@ def _bare_layout(lines: Lines, filled: np.ndarray, delimiter: str) -> Layout | N
     part = max(1, len(numbers) // 4)
     falls = bool(np.nanmin(numbers, initial=np.inf) > 0 and np.mean(numbers[:part]) > np.mean(numbers[-part:]))
     return Layout(delimiter, ("step", "loss" if falls else "value"), None)
+
+
+def _is_stamped(row: list[str]) -> bool:
+    """Say whether these are the cells of a metric file of MLflow: `1893492000250 2.5 10`."""
+    return len(row) == 3 and row[0].isdigit() and row[2].isdigit() and len(row[0]) == 13 and _NUMBER.match(row[1]) is not None
 
 
 def _value(text: str) -> float:
@@ -103,11 +115,18 @@ def numeric_names(lines: Lines, layout: Layout) -> list[str]:
 
 def is_header(names: list[str]) -> bool:
     named = [name for name in names if name]
+    exported = any(name.endswith(("__MIN", "__MAX")) for name in named)
     return (
         len(named) >= 2
         and len(named) >= len(names) - 1
-        and all(_NAME.match(name) and not _NUMBER.match(name) for name in named)
+        and all(_NAME.match(name) and not _NUMBER.match(name) or exported and _is_of_run(name) for name in named)
     )
+
+
+def _is_of_run(name: str) -> bool:
+    """Say whether this is the name of a run, which may be called anything, and of a metric."""
+    found = OF_EXPORT.match(name)
+    return found is not None and _NAME.match(found["metric"].lstrip("_")) is not None
 
 
 def cells(text: str, delimiter: str) -> list[str]:
