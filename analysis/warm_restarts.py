@@ -16,6 +16,7 @@ from analysis.step_time import restarts
 RISE = 1.5  # times the rate before
 PEAK = 1.05  # of the highest rate before, which a restart does not pass
 FALLS = 2  # rows in which the rate fell before it: what falls at one row and comes back is a hole
+MOST_DROP, SHORT = 0.6, 8  # of the whole fall, at one row; rows from which on no row of a cycle falls as far
 LOW = 0.02  # of the highest rate: as low as any before
 WARM_ROWS = 50  # in which the rate is up again
 FELL = 0.98  # of its top, below which the rate falls again
@@ -79,13 +80,20 @@ def _warm_restarts(segment: Segment) -> Iterator[WarmRestart]:
         top = at + int(np.argmax(near))
         known = lr[top] > RISE * lr[at - 1] and lr[top] <= PEAK * highest[at - 1]
         fall = at - 1 - (since + int(np.argmax(lr[since:at])))
-        falls = int(np.count_nonzero(np.diff(lr[at - 1 - fall : at]) < 0))
+        drops = -np.diff(np.log(lr[at - 1 - fall : at]))
+        falls = int(np.count_nonzero(drops > 0))
         said = np.any((resumed >= rows[at] - 2) & (resumed <= rows[at] + 2))
-        if known and falls >= FALLS and not said and _falls(lr[top:], fall):
+        if known and falls >= FALLS and not said and not _hole(drops) and _falls(lr[top:], fall):
             low = np.flatnonzero(lr[top:] <= max(RISE * lr[at - 1], LOW * lr[top]))
             end = int(rows[top + low[0]]) if len(low) else None
             yield WarmRestart(int(rows[at]), int(rows[top]), end, float(lr[at - 1]), float(lr[top]))
             since = top
+
+
+def _hole(drops: np.ndarray) -> bool:
+    """Say whether the rate fell at one row: what comes back then is no cycle (the last row of a short one may fall far)."""
+    big = int(np.argmax(drops))
+    return bool(drops[big] > MOST_DROP * drops.sum()) and (big < len(drops) - 1 or len(drops) >= SHORT)
 
 
 def _falls(after: np.ndarray, fall: int) -> bool:
