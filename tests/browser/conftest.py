@@ -3,16 +3,21 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Locator, expect, sync_playwright
 from playwright.sync_api import TimeoutError as Timeout
 
 from tests.serving import ROOT, Served
 
+ROW_PX = 38  # of the table of all runs, its header too
 SCREENSHOTS = ROOT / "screenshots"
+PATIENCE_MS = 120_000  # how long a busy machine may take says nothing about the pages
+ONCE_MORE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
 
 
@@ -40,7 +45,7 @@ class Visit:
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("requestfailed", lambda request: self._failed(request))
-        self.page.set_default_timeout(120_000)  # how long a busy machine may take says nothing about the pages
+        self.page.set_default_timeout(PATIENCE_MS)
 
     def _failed(self, request) -> None:
         # What leaves the machine must not exist; a request that we cut off ourselves by moving on is none.
@@ -57,6 +62,46 @@ class Visit:
         chart = self.page.locator(".stVegaLiteChart canvas, .stVegaLiteChart svg").first
         chart.wait_for()
         return chart.bounding_box()
+
+    def settled(self) -> "Visit":
+        """Wait until the server has nothing more to send."""
+        self.page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+        return self
+
+    def point(self, act: Callable[[], object], address: str) -> None:
+        """Do something at a place of a picture until the address is like that.
+
+        A picture has no buttons that could be waited for: what is done to it while it is drawn anew is lost.
+        """
+        end = time.monotonic() + PATIENCE_MS / 1000
+        while True:
+            self.settled()
+            act()
+            try:
+                return self.page.wait_for_url(address, timeout=ONCE_MORE_MS)
+            except Timeout:
+                if time.monotonic() > end:
+                    raise
+
+    def open_line(self, line: int = 0) -> None:
+        """Click a line of the table of all runs, which opens the run."""
+        table = self.page.locator("[data-testid=stDataFrame]").first
+        self.point(lambda: self._click(table, 260, line), "**/health?run=*")
+
+    def tick_line(self, line: int, until: Locator) -> None:
+        """Tick a line of the table of all runs; `until` this is there."""
+        table = self.page.locator("[data-testid=stDataFrame]").first
+        for _ in range(int(PATIENCE_MS / ONCE_MORE_MS)):
+            self.settled()
+            self._click(table, 17, line)
+            with contextlib.suppress(Timeout):
+                return until.wait_for(timeout=ONCE_MORE_MS)
+        raise AssertionError("the line can't be ticked")
+
+    def _click(self, table: Locator, x: int, line: int) -> None:
+        table.wait_for()
+        box = table.bounding_box()
+        self.page.mouse.click(box["x"] + x, box["y"] + ROW_PX * (line + 1) + ROW_PX / 2)
 
     def overflow(self) -> int:
         """Return by how many pixels the page is wider than its window."""

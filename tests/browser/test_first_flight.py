@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.pages.helpers import canonical
 from tests.serving import ROOT, serving
@@ -68,7 +69,7 @@ def test_upload_verdict_chart_and_the_link_on_a_fresh_server(visit, served, logs
     with serving(copy, tmp_path / "server.log") as fresh:
         again = visit(fresh).open(link)
         again.page.get_by_text("Sick", exact=True).wait_for()
-        assert again.page.get_by_role("link", name="Overview").is_visible()
+        expect(again.page.get_by_role("link", name="Overview")).to_be_visible()
         assert again.chart()["height"] > 250
         assert again.errors == []
 
@@ -77,10 +78,10 @@ def test_bad_files_are_refused_in_words_beside_good_ones(visit, served, logs):
     window = visit(served).open("/upload")
     upload(window, logs / "empty.log", logs / "picture.log", logs / "other.log", logs / "jump.log")
     window.page.get_by_text("What became of your files").wait_for()
-    assert window.page.get_by_text("Not read", exact=True).count() == 2
-    assert window.page.get_by_text("The file is empty").first.is_visible()
-    assert window.page.get_by_text("Read", exact=True).count() == 1
-    assert window.page.get_by_text("Already here", exact=True).count() == 1
+    expect(window.page.get_by_text("Not read", exact=True)).to_have_count(2)
+    expect(window.page.get_by_text("The file is empty").first).to_be_visible()
+    expect(window.page.get_by_text("Read", exact=True)).to_have_count(1)
+    expect(window.page.get_by_text("Already here", exact=True)).to_have_count(1)
     assert window.errors == []
 
 
@@ -88,18 +89,20 @@ def test_a_single_nan_is_drawn_at_full_zoom_out(visit, served, sick):
     """Read from the drawn marks, not from the spec."""
     window = visit(served).open(sick)
     window.chart()
-    assert window.page.locator(".stVegaLiteChart svg").get_by_text("✕").count() >= 1
+    window.page.locator(".stVegaLiteChart svg").get_by_text("✕").first.wait_for(state="attached")
 
 
 def test_a_brush_zooms_all_panels_and_the_url_keeps_it(visit, served, sick):
     window = visit(served).open(sick)
-    box = window.chart()
-    mouse = window.page.mouse
-    mouse.move(box["x"] + 250, box["y"] + 60)
-    mouse.down()
-    mouse.move(box["x"] + 500, box["y"] + 70, steps=8)
-    mouse.up()
-    window.page.wait_for_url("**x0=*")
+
+    def brush() -> None:
+        box, mouse = window.chart(), window.page.mouse
+        mouse.move(box["x"] + 250, box["y"] + 60)
+        mouse.down()
+        mouse.move(box["x"] + 500, box["y"] + 70, steps=8)
+        mouse.up()
+
+    window.point(brush, "**x0=*")
     window.page.get_by_role("button", name="show all").click()
     window.page.wait_for_function("!location.search.includes('x0=')")
     assert window.errors == []
@@ -116,9 +119,8 @@ def test_a_finding_opens_the_lines_of_the_log(visit, served, sick):
 def test_a_sign_over_the_chart_opens_its_finding_with_the_lines(visit, served, sick):
     window = visit(served).open(sick)
     window.chart()
-    window.page.wait_for_timeout(1500)
-    window.page.locator(".stVegaLiteChart svg text", has_text="▼").first.click(force=True)
-    window.page.wait_for_url("**finding=*")
+    sign = window.page.locator(".stVegaLiteChart svg text", has_text="▼").first
+    window.point(lambda: sign.click(force=True), "**finding=*")
     window.page.locator("ol.rv-log li.rv-marked").first.wait_for()
     assert window.errors == []
 
@@ -129,8 +131,8 @@ def test_a_short_link_brings_the_view_back_in_its_language(visit, served, sick):
     window.page.get_by_test_id("stSidebar").get_by_role("button").last.click()
     code = window.page.locator("[data-testid=stPopoverBody] code")
     code.wait_for()
+    expect(code).to_contain_text("/s/")
     link = code.inner_text().strip()
-    assert "/s/" in link
     other = visit(served)
     other.page.goto(link)
     other.page.wait_for_url("**/health?*smooth=0.9*")
@@ -142,18 +144,14 @@ def test_a_short_link_brings_the_view_back_in_its_language(visit, served, sick):
 def test_a_search_of_the_overview_is_restored_from_its_url(visit, served):
     window = visit(served).open("/overview?q=is:sick")
     window.page.locator(".rv-cards", has_text="jump").wait_for(state="attached")
-    assert window.page.locator(".rv-cards", has_text="calm").count() == 0
-    assert window.page.locator("[data-testid=stTextInput] input").first.input_value() == "is:sick"
+    expect(window.page.locator(".rv-cards", has_text="calm")).to_have_count(0)
+    expect(window.page.locator("[data-testid=stTextInput] input").first).to_have_value("is:sick")
     assert window.errors == []
 
 
 def test_a_line_of_the_overview_opens_the_run(visit, served):
     window = visit(served).open("/overview")
-    table = window.page.locator("[data-testid=stDataFrame]").first
-    table.wait_for()
-    box = table.bounding_box()
-    window.page.mouse.click(box["x"] + 300, box["y"] + 38 + 19)
-    window.page.wait_for_url("**/health?run=*")
+    window.open_line()
     assert window.errors == []
 
 
@@ -162,7 +160,7 @@ def test_the_language_is_chosen_in_the_page_and_by_the_browser(visit, served, si
     chinese.page.get_by_text("异常", exact=True).wait_for()
     english = visit(served).open("/overview?lang=zh_CN")
     english.page.get_by_role("heading", name="总览").wait_for()
-    assert "lang=zh_CN" in english.page.url
+    english.page.wait_for_url("**lang=zh_CN*")
 
 
 def test_verdict_figures_and_panels_are_on_one_screen(visit, served, sick):
@@ -176,11 +174,9 @@ def test_a_run_is_renamed_deleted_and_brought_back(visit, served, logs):
     upload(window, logs / "spare.log")
     window.page.wait_for_url("**/health?run=*")
     window.open("/overview?q=spare")
-    table = window.page.locator("[data-testid=stDataFrame]").first
-    table.wait_for()
-    box = table.bounding_box()
-    window.page.mouse.click(box["x"] + 17, box["y"] + 38 + 19)
-    window.page.get_by_label("New name").fill("spare <i>renamed</i>")  # and click at once, as people do
+    name = window.page.get_by_label("New name")
+    window.tick_line(0, name)
+    name.fill("spare <i>renamed</i>")  # and click at once, as people do
     window.page.get_by_role("button", name="Rename").click()
     window.page.locator(".rv-cards", has_text="spare <i>renamed</i>").wait_for(state="attached")
     window.page.get_by_role("button", name="Delete 1 run").click()

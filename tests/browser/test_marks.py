@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from playwright.sync_api import expect
 
 from storage.store import Store
 from storage.types import ROW_SCHEMA, Batch
@@ -52,15 +53,16 @@ def test_one_spike_and_one_nan_of_all_steps_are_drawn_at_full_zoom_out(visit, se
     running, run = served
     window = visit(running).open(f"/health?run={run}&cut=false&live=0")
     window.chart()
-    window.page.wait_for_timeout(3000)
-    (band,) = [points(path) for path in window.page.evaluate(PATHS)][:1]
+    window.page.wait_for_function(f"({PATHS})().length > 0")
+    window.settled()
+    band = points(window.page.evaluate(PATHS)[0])
     width = band[:, 0].max()
     top = band[band[:, 1].argmin()]
     calm = np.median(band[:, 1])
     assert abs(top[0] / width - SPIKE / STEPS) < 0.01  # where the spike is
     assert calm - top[1] > 5 * (band[:, 1].max() - calm)  # and as high above the curve
     crosses = window.page.locator(".stVegaLiteChart svg text", has_text="✕")
-    assert crosses.count() == 1
+    expect(crosses).to_have_count(1)
     assert abs(place(crosses.first) / width - BAD / STEPS) < 0.01
 
 
@@ -69,7 +71,7 @@ def test_what_is_cut_off_says_its_value(visit, served):
     window = visit(running).open(f"/health?run={run}&live=0")
     window.chart()
     hidden = window.page.locator(".stVegaLiteChart svg text", has_text="▲").first
-    hidden.wait_for(state="attached")
+    expect(hidden).to_have_text(re.compile(r"▲ \d"))
     assert 20 < float(hidden.text_content().removeprefix("▲ ")) < 60
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.pages.helpers import canonical
 from tests.serving import ROOT, serving
@@ -40,7 +41,7 @@ def test_links_in_tables_have_our_colour(visit, served, scheme):
     window = visit(running, scheme=scheme).open(f"/golden?run={run}")
     link = window.page.locator(".rv-table a").first
     link.wait_for()
-    assert link.evaluate("e => getComputedStyle(e).color") == {"light": "rgb(0, 114, 178)", "dark": "rgb(86, 180, 233)"}[scheme]
+    expect(link).to_have_css("color", {"light": "rgb(0, 114, 178)", "dark": "rgb(86, 180, 233)"}[scheme])
 
 
 def test_an_unknown_run_is_told_below_the_bar(visit, served):
@@ -59,4 +60,4 @@ def test_an_address_without_a_page_says_so_once(visit, served):
     told = window.page.get_by_text("There is no page “nosuch”")
     told.wait_for()
     window.open("/overview")
-    assert told.count() == 0
+    expect(told).to_have_count(0)

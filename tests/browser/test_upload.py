@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.pages.helpers import canonical
 from tests.serving import ROOT, serving
@@ -44,7 +45,7 @@ def test_a_folder_brings_in_every_log_below_it(visit, served, tmp_path):
     window.page.get_by_role("tab", name="A folder").click()
     window.page.locator("input[type=file][webkitdirectory]").set_input_files(str(tmp_path))
     window.page.get_by_text("What became of your files").wait_for()
-    assert window.page.get_by_text("Read", exact=True).count() == 3
+    expect(window.page.get_by_text("Read", exact=True)).to_have_count(3)
     assert window.errors == []
 
 
@@ -53,11 +54,11 @@ def test_an_upload_does_not_stay_in_the_memory_of_the_server(visit, served, tmp_
     prose = tmp_path / "prose.log"
     prose.write_text("Dear diary, nothing at all was trained today, and it was good.\n" * (PROSE_MIB * 16_500))
     window = visit(served).open("/upload")
-    window.page.wait_for_timeout(2000)
+    window.settled()
     before = memory_mib(served.pid)
     window.page.locator("input[type=file]").first.set_input_files(str(prose))
-    window.page.get_by_text("Not read", exact=True).wait_for(timeout=60_000)
-    end = time.monotonic() + 20
+    window.page.get_by_text("Not read", exact=True).wait_for()
+    end = time.monotonic() + 120
     while memory_mib(served.pid) - before > PROSE_MIB / 2 and time.monotonic() < end:
         time.sleep(0.5)
     assert memory_mib(served.pid) - before < PROSE_MIB / 2
