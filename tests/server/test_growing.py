@@ -112,11 +112,13 @@ def grow(log: Path, service: Service, until: int = 60) -> None:
 
 def test_a_followed_run_that_falls_silent_is_told_to_hang_and_no_longer_when_it_goes_on(watching, tmp_path):
     told, log = threading.Event(), tmp_path / "logs" / "train.log"
+    for project in ("", "logs"):  # a busy machine may well hold up a log that grows for a second or two
+        save(watching.store, project, "robust", {"hang": {"least_seconds": 8.0, "usual_times": 3.0}})
     watching.monitor.on_findings.append(lambda run, now, new: told.set() if "hang" in {f.kind for f in new} else None)
     grow(log, watching)
     run = watching.store.runs()[0].id
     assert not told.is_set()
-    assert told.wait(20)
+    assert told.wait(120)
     silent = watching.diagnosis(run)
     assert (silent.verdict, silent.findings[0].kind, silent.findings[0].last_step) == ("sick", "hang", None)
     with log.open("a") as file:
