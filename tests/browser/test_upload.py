@@ -27,7 +27,7 @@ def served(tmp_path_factory):
 
 
 def ask(served, path: str) -> dict:
-    connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=300)
     connection.request("GET", f"/api/v1/runs/{path}")
     return json.loads(connection.getresponse().read())
 

@@ -44,7 +44,7 @@ def app(monkeypatch):
     monkeypatch.setattr(app_test, "PagesManager", NavigationOnly)
 
     def opened(page: str, bound: dict | None = None, **query: str) -> AppTest:
-        test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+        test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=300)
         test.query_params.update(query)
         test.run()
         test.query_params.update(query)

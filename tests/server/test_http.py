@@ -37,7 +37,7 @@ def server(place):
 def ask(server: Served, method: str, path: str, body=None, **headers: str):
     """Return status and JSON (or text) of an answer."""
     url = urlsplit(server.url)
-    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=60)
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=300)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(
         method, url.path + path, body, given, encode_chunked=body is not None and not isinstance(body, str | bytes)

@@ -95,13 +95,13 @@ def test_a_group_waits_for_a_run_that_is_written_elsewhere_and_holds_none_meanwh
     def elsewhere() -> None:
         with store.writer(other) as writer:
             writing.set()
-            go_on.wait(20)
+            go_on.wait(120)
             writer.append(batch([1, 2], loss=[2.0, 1.0]))
             writer.commit()
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
-    writing.wait(20)
+    writing.wait(120)
     timer = threading.Timer(0.2, go_on.set)
     timer.start()
     with store.together() as group:

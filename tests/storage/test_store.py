@@ -280,7 +280,7 @@ def test_a_second_process_is_told_who_holds_the_store(tmp_path, read_only):
     with Store(tmp_path):
         process = context.Process(target=_open_elsewhere, args=(tmp_path, read_only, answers))
         process.start()
-        answer = answers.get(timeout=60)
+        answer = answers.get(timeout=300)
         process.join()
     assert f"process {multiprocessing.current_process().pid}" in answer
 
