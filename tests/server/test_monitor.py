@@ -105,7 +105,7 @@ def test_telling_of_rows_never_waits_for_a_diagnosis(monitored):
     assert begun.wait(120)
     telling = threading.Thread(target=lambda: [monitor.changed(f"run {number}") for number in range(1000)])
     telling.start()
-    telling.join(30)
+    telling.join(100)
     assert not telling.is_alive()
     end.set()
 
