@@ -10,7 +10,7 @@ from messages import N_
 from server import service
 from server.costs import Costs, Wishes
 from storage.types import Run
-from ui import all_costs, beginner, checkpoints, cost_charts, costs, html, inputs, launches, logging_costs, state
+from ui import all_costs, axes, beginner, checkpoints, cost_charts, costs, html, inputs, launches, logging_costs, state
 from ui.text import _, say
 from ui.verdict import definitions
 
@@ -194,7 +194,7 @@ def _buys(run: Run, told: Costs) -> None:
     if not isinstance(told.loss, Forecast):
         return
     beginner.explain("forecast")
-    buckets = state.store().buckets(run.id, [told.loss.column], width=160)
+    buckets = state.buckets(run.id, run.version, (told.loss.column,), axes.STEP, None, None, 160)
     blocks = pd.DataFrame({"step": buckets["x_last"], "loss": buckets["mean"]}).dropna().iloc[len(buckets) // 16 :]
     end = pd.DataFrame([{"step": _plan(run, told), "loss": told.loss.final, "low": told.loss.low, "high": told.loss.high}])
     spec = cost_charts.loss(_("Step"), _("Loss"), _("Low"), _("High"))

@@ -128,6 +128,7 @@ def _figures_and_chart(run: Run, version: int, judged: Judged, segment: int | No
     metrics = (*usual, *stressed, *view.more)
     buckets = state.drawn(run.id, version, metrics, view.course, view.span, segment, panels.BUCKETS, log=view.log_x)
     chosen = panels.with_more(panels.worth_drawing(chosen, buckets), (*stressed, *view.more))
+    chosen = panels.with_evaluations(chosen, buckets)
     base = beside.pinned()
     standing = beside.of_run(run, base)
     with place:
@@ -166,7 +167,7 @@ def _figures(run: Run, version: int, judged: Judged, segment: int | None, metric
     html.write(
         figures.strip(
             run,
-            state.latest(run.id, version),
+            state.trained(run.id, version),
             loss=loss,
             glance=judged.glance,
             printed=state.last_printed(run.id, version, run.last_step),

@@ -82,17 +82,18 @@ def _show(line: Line) -> None:
     metrics = chosen[panel] if panel else ()
     loss = figures.Loss(metrics[0], state.of_evaluations(run.id, version, metrics[0])) if panel == "loss" else None
     printed = state.last_printed(run.id, version, run.last_step)
-    html.write(figures.strip(run, state.latest(run.id, version), loss=loss, glance=judged.glance, printed=printed))
+    html.write(figures.strip(run, state.trained(run.id, version), loss=loss, glance=judged.glance, printed=printed))
     if panel:
         _chart(run, version, judged, panel, metrics)
 
 
 def _chart(run: Run, version: int, judged: judging.Judged, panel: str, metrics: tuple[str, ...]) -> None:
     course = next(iter(state.courses(run.id, version).values()))
-    buckets = state.buckets(run.id, version, metrics, course, None, None, panels.BUCKETS)
-    frames = panels.frames_of(buckets, {panel: metrics}, smoothing=0.6, log=False, cut=True)
+    buckets = state.drawn(run.id, version, metrics, course, None, None, panels.BUCKETS)
+    chosen = panels.with_evaluations({panel: metrics}, buckets)
+    frames = panels.frames_of(buckets, chosen, smoothing=0.6, log=False, cut=True)
     signs = marks.frame(run, version, judged.diagnosis, None, buckets, course)
-    spec = panels.spec({panel: metrics}, frames, signs, log=False, domain=None, axis=course.axis())
+    spec = panels.spec(chosen, frames, signs, log=False, domain=None, axis=course.axis())
     title = ", ".join(state.metric_title(name) for name in metrics)
     alt = _("Curves of {metrics} over the steps of the run {run}. {sentence}").format(
         metrics=title, run=run.name, sentence=say(judged.diagnosis.sentence)

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from storage.types import Column
-from ui import charts, series, state
+from ui import charts, evaluations, series, state
 from ui.text import _
 
 HEIGHTS = {
@@ -55,6 +55,11 @@ def worth_drawing(panels: dict[str, tuple[str, ...]], buckets: pd.DataFrame) -> 
     return {panel: metrics for panel, metrics in panels.items() if not (panel == "aux" and idle)}
 
 
+def with_evaluations(panels: dict[str, tuple[str, ...]], buckets: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Return the panels with the evaluations of their metrics as further series, where buckets have them."""
+    return {panel: evaluations.beside(metrics, buckets) for panel, metrics in panels.items()}
+
+
 def frames_of(
     buckets: pd.DataFrame, panels: dict[str, tuple[str, ...]], *, smoothing: float, log: bool, cut: bool
 ) -> dict[str, list[pd.DataFrame]]:
@@ -62,7 +67,10 @@ def frames_of(
     frames = {
         panel: [
             series.series(
-                buckets, metric, smoothing=0.0 if metric in EXACT else smoothing, log=log and panel in ("loss", "aux")
+                buckets,
+                metric,
+                smoothing=0.0 if metric in EXACT or evaluations.is_one(metric) else smoothing,
+                log=log and panel in ("loss", "aux"),
             )
             for metric in metrics
         ]
@@ -89,10 +97,11 @@ def spec(
         names = [f"{panel}{i}" for i in range(len(metrics))]
         datasets |= {name: series.compact(frame) for name, frame in zip(names, frames[panel], strict=True)}
         lines = tuple(
-            charts.Series(name, metric, series.is_raw(frame))
+            charts.Series(name, evaluations.label(metric), series.is_raw(frame))
             for name, metric, frame in zip(names, metrics, frames[panel], strict=True)
         )
-        title = _("Loss") if panel == "loss" and len(metrics) > 1 else state.metric_title(metrics[0])
+        several = len({metric for metric in metrics if not evaluations.is_one(metric)}) > 1
+        title = _("Loss") if panel == "loss" and several else state.metric_title(metrics[0])
         reach = series.narrow(frames[panel])
         drawn.append(charts.Panel(title, lines, round(height(panel) * grow), log and panel in ("loss", "aux"), reach))
     band = phases is not None and len(phases) > 0

@@ -8,6 +8,7 @@ binding would put the translated label into the URL. Numbers and switches use `b
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -17,7 +18,7 @@ from server import service
 from storage.reading.columns import canonical
 from storage.store import Store, UnknownRun
 from storage.types import Column, Event, ParseReport, Run
-from ui import axes, html, text
+from ui import axes, evaluations, html, text
 from ui.axes import Course, Span
 from ui.text import _
 
@@ -46,11 +47,40 @@ def buckets(
 ) -> pd.DataFrame:
     """Return the buckets of the metrics over a drawn range of x (None: all), at most `width` a metric and launch.
 
-    Their x is as it is drawn.
+    Their x is as it is drawn. Evaluations under the name of a training metric are not among them (see `evaluated`).
     """
+    apart = told_apart(run_id, version).intersection(metrics)
+    rest = _asked(run_id, [name for name in metrics if name not in apart], course, span, segment, width, None)
+    if not apart:
+        return rest
+    trained = _asked(run_id, sorted(apart), course, span, segment, width, "train")
+    return pd.concat([found for found in (trained, rest) if len(found)] or [rest], ignore_index=True)
+
+
+@cached
+def evaluated(
+    run_id: str, version: int, metrics: tuple[str, ...], course: Course, span: Span | None, segment: int | None, width: int
+) -> pd.DataFrame:
+    """Return the buckets of the evaluations that stand under the name of a training metric, as series of their own."""
+    apart = told_apart(run_id, version).intersection(metrics)
+    return evaluations.named(_asked(run_id, sorted(apart), course, span, segment, width, "eval"))
+
+
+def _asked(
+    run_id: str, metrics: list[str], course: Course, span: Span | None, segment: int | None, width: int, kind: str | None
+) -> pd.DataFrame:
     first, last = course.stored(span) or (None, None)
-    found = store().buckets(run_id, list(metrics), x=course.x, first=first, last=last, width=width, segment=segment)
+    found = store().buckets(run_id, metrics, x=course.x, first=first, last=last, width=width, segment=segment, kind=kind)
     return axes.drawn(found, course)
+
+
+@cached
+def told_apart(run_id: str, version: int) -> frozenset[str]:
+    """Return the metrics of a run that are two series: that of training and that of evaluations."""
+    read = report(run_id, version)
+    if not read.records or not read.eval_records:
+        return frozenset()
+    return evaluations.apart(store(), run_id, columns(run_id, version))
 
 
 def drawn(
@@ -64,8 +94,8 @@ def drawn(
     *,
     log: bool = False,
 ) -> pd.DataFrame:
-    """Return the buckets of the metrics as `buckets` does; for a logarithmic x as many in each of its last decades."""
-    found = buckets(run_id, version, metrics, course, span, segment, width)
+    """Return the buckets of the metrics and of their evaluations; for a logarithmic x as many in each of its last decades."""
+    found = _both(run_id, version, metrics, course, span, segment, width)
     if not log or not len(found):
         return found
     found = axes.above_zero(found)
@@ -73,11 +103,17 @@ def drawn(
     if reach is None:
         return found
     pieces = axes.decades(reach)
-    parts = [buckets(run_id, version, metrics, course, piece, segment, width // len(pieces)) for piece in pieces]
-    order = {name: place for place, name in enumerate(metrics)}
+    parts = [_both(run_id, version, metrics, course, piece, segment, width // len(pieces)) for piece in pieces]
+    order = {name: place for place, name in enumerate(evaluations.beside(metrics, found))}
     together = axes.above_zero(pd.concat([part for part in parts if len(part)], ignore_index=True))
     keys = together["metric"].map(order)
     return together.assign(_place=keys).sort_values(["_place", "segment", "x"], kind="stable").drop(columns="_place")
+
+
+def _both(run_id: str, version: int, metrics: tuple[str, ...], *view: Any) -> pd.DataFrame:
+    trained = buckets(run_id, version, metrics, *view)
+    beside = evaluated(run_id, version, metrics, *view)
+    return pd.concat([trained, beside], ignore_index=True) if len(beside) else trained
 
 
 @cached
@@ -118,6 +154,14 @@ def latest(run_id: str, version: int) -> dict[str, float]:
     """Return the last value of each metric of a run."""
     frame = store().latest([run_id])
     return dict(zip(frame["metric"], frame["value"], strict=True))
+
+
+@cached
+def trained(run_id: str, version: int) -> dict[str, float]:
+    """Return the last value of each metric of a run, of those that evaluations print too the last of training."""
+    apart = sorted(told_apart(run_id, version))
+    found = _asked(run_id, apart, axes.LINE, None, None, 1, "train").drop_duplicates("metric", keep="last")
+    return latest(run_id, version) | dict(zip(found["metric"], found["last"], strict=True))
 
 
 @cached

@@ -2,10 +2,13 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
+import pytest
+
 from tests.pages.helpers import canonical, take, words
-from ui import finding_cards, panels, verdict
+from ui import evaluations, finding_cards, panels, state, verdict
 
 
 def spec(test):
@@ -154,3 +157,41 @@ def test_a_run_that_is_deleted_while_it_is_watched_is_explained(shop, app):
     test.run()
     assert not test.exception
     assert run in words(test)
+
+
+def phases(rows: int = 600) -> str:
+    """Return a log whose evaluations, every 50 steps, are rows of their own with a `loss` that lies higher."""
+    lines = []
+    for step in range(1, rows + 1):
+        loss = 2 + 6 * 0.985**step + 0.01 * (step * 7919 % 13 - 6) / 6
+        lines.append(f'{{"phase": "train", "step": {step}, "loss": {loss:.4f}, "lr": 0.0005}}')
+        if step % 50 == 0:
+            lines.append(f'{{"phase": "eval", "step": {step}, "loss": {loss + 1.5:.4f}, "lr": 0.0005}}')
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+def test_evaluations_under_the_name_of_a_training_metric_are_a_series_of_their_own(shop, app, log_x):
+    run = take(shop, phases(), "a.jsonl")
+    assert state.told_apart(run, 1) == {"loss"}
+    kept = shop.store.run(run)
+    course = next(iter(state.courses(run, kept.version).values()))
+    buckets = state.drawn(run, kept.version, ("loss", "lr"), course, None, None, 500, log=log_x)
+    chosen = panels.with_evaluations({"loss": ("loss",), "rate": ("lr",)}, buckets)
+    assert [evaluations.label(name) for name in chosen["loss"]] == ["loss", "eval loss"]
+    assert chosen["rate"] == ("lr",)
+    training, evaluated = panels.frames_of(buckets, chosen, smoothing=0.6, log=False, cut=True)["loss"]
+    assert evaluated["count"].sum() == 12
+    assert log_x or training["count"].sum() == 600
+    assert training["high"].diff().max() < 0.2
+    assert (evaluated["smooth"] == evaluated["mean"]).all()
+    test = app("health", {"logx": log_x}, run=run)
+    assert not test.exception
+    assert "eval loss" in json.dumps(panel(spec(test)))
+
+
+def test_the_last_loss_is_that_of_training(shop, app):
+    run = take(shop, phases(), "a.jsonl")
+    for page in ("health", "wall"):
+        (value,) = re.findall(r'Last loss</dt><dd><span class="rv-value">([^<]*)<', words(app(page, run=run)))
+        assert float(value) < 2.1
