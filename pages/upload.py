@@ -6,7 +6,7 @@ import streamlit as st
 
 from messages import N_
 from server import service
-from ui import html, upload
+from ui import html, state, upload
 from ui.text import _, number, say
 
 TITLE = N_("Upload")
@@ -111,13 +111,11 @@ def _outcomes() -> None:
     for index, outcome in enumerate(outcomes):
         with st.container(key=f"outcome-{index}"):
             html.write(_outcome(outcome))
-            if outcome.run_id:
-                st.page_link(
-                    "pages/health.py",
-                    label=_("Run health"),
-                    icon=":material/monitor_heart:",
-                    query_params={"run": outcome.run_id},
-                )
+            run = state.known(outcome.run_id) if outcome.run_id else None  # it may have been deleted since
+            if run:
+                label = html.escape_markdown(_("Run health: {run}").format(run=run.name))
+                icon = ":material/monitor_heart:"
+                st.page_link("pages/health.py", label=label, icon=icon, query_params={"run": run.id})
 
 
 def _outcome(outcome: upload.Outcome) -> str:

@@ -45,7 +45,9 @@ def bring_in(name: str, file: BinaryIO, progress: Callable[[float], None]) -> Ou
         gaps = {"kind": type(error).__name__}
         return Outcome(name, None, False, (Text(N_("It could not be stored ({kind}); the server's output says why."), gaps),))
     if done.known:
-        return Outcome(name, done.run_id, True, (Text(N_("This file is already here; nothing was doubled.")),))
+        gaps = {"run": service.get().store.run(done.run_id).name}
+        words = N_("This file is already here as the run “{run}”; nothing was doubled.")
+        return Outcome(name, done.run_id, True, (Text(words, gaps),))
     return Outcome(name, done.run_id, False, tuple(told(done.report)))
 
 

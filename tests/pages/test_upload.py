@@ -56,6 +56,20 @@ def test_the_same_file_twice_is_recognised(shop):
     assert second.known
     assert second.run_id == first.run_id
     assert len(shop.store.runs()) == 1
+    shop.store.rename_run(first.run_id, "renamed <b>.log")
+    assert "the run “renamed <b>.log”" in say(bring("c.log", canonical().encode()).sentences[0])
+
+
+def test_what_became_of_a_file_leads_to_its_run_as_long_as_there_is_one(shop, app):
+    bring("a.log", canonical().encode())
+    again = bring("b.log", canonical().encode())
+    shop.store.rename_run(again.run_id, "re*named*.log")
+    test = app("upload", {"outcomes": [again]})
+    (link,) = [one.proto for one in test.get("page_link") if one.proto.query_string]
+    assert link.label == "Run health\\: re\\*named\\*\\.log"
+    assert link.query_string == f"run={again.run_id}"
+    shop.store.delete_run(again.run_id)
+    assert not [one for one in test.run().get("page_link") if one.proto.query_string]
 
 
 def test_an_error_nobody_thought_of_is_a_sentence(shop, monkeypatch):
