@@ -13,15 +13,20 @@ if __name__ == "__main__":
 
     shell.run()
 else:
+    from starlette.middleware import Middleware
+
     from server.lifespan import serving
     from server.routes import routes
+    from server.signpost import Signpost
     from ui import shell
 
     # Until some session has called st.navigation, Streamlit would run `pages/x.py` without this file for a deep link.
     st.navigation([st.Page(lambda: None, title="-", url_path="-")])
+    base_path = st.get_option("server.baseUrlPath")
     app = st.App(
         Path(__file__).resolve(),
         lifespan=serving(shell.address),
-        routes=routes(st.get_option("server.baseUrlPath")),
+        routes=routes(base_path),
+        middleware=[Middleware(Signpost, pages=shell.page_names(), base_path=base_path)],
         on_script_error=shell.on_script_error,
     )

@@ -1,21 +1,22 @@
 """What stands around every page: page settings, style, menu, language, and a calm sentence when something fails."""
 
 import logging
-from urllib.parse import urlsplit
 
 import streamlit as st
 
 from messages import N_
 from server import service
+from server.signpost import ASKED, LONGEST
 from storage.store import StoreLocked
 from ui import beginner, html, links, text
-from ui.navigation import sections
+from ui.navigation import page_files, sections
 from ui.text import _
 
 LOG = logging.getLogger("runvitals.ui")
 LOGO = html.STYLE.with_name("logo.svg")
 ICON = html.STYLE.with_name("icon.svg")
 NO_PAGE = "no_page"  # the path that somebody asked for and that is no page
+START = "start"
 
 
 def run() -> None:
@@ -36,14 +37,14 @@ def run() -> None:
         return
     links.unknown()
     if page.url_path and (asked := st.session_state.pop(NO_PAGE, None)):
-        html.warn(_("There is no page “{name}”: choose one in the menu.").format(name=asked[:80]))
+        html.warn(_("There is no page “{name}”: choose one in the menu.").format(name=asked[:LONGEST]))
     page.run()
     with place:  # after the page, which may have set what the link says
         links.popover(page.url_path)
 
 
 def _menu() -> dict[str, list]:
-    menu: dict[str, list] = {"": [st.Page(_start, title=_("Start"), url_path="start", default=True, visibility="hidden")]}
+    menu: dict[str, list] = {"": [st.Page(_start, title=_("Start"), url_path=START, default=True, visibility="hidden")]}
     for section, files in sections().items():
         menu[_(section)] = [
             st.Page(file.path, title=_(file.title), icon=file.icon, url_path=file.name, help=_(file.help)) for file in files
@@ -51,10 +52,14 @@ def _menu() -> dict[str, list]:
     return menu
 
 
+def page_names() -> list[str]:
+    """Return the addresses that are pages."""
+    return [START, *(file.name for file in page_files())]
+
+
 def _start() -> None:
     """Lead to the page that fits: nothing there yet, one run, or many; an address without a page is told there."""
-    asked = urlsplit(st.context.url or "").path.removeprefix(urlsplit(address()).path).strip("/")
-    if asked not in ("", "start"):
+    if asked := st.query_params.get(ASKED):
         st.session_state[NO_PAGE] = asked
     count = len(service.get().store.runs())
     name = "upload" if count == 0 else "health" if count == 1 else "overview"

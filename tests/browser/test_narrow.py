@@ -59,5 +59,9 @@ def test_an_address_without_a_page_says_so_once(visit, served):
     window = visit(running).open(f"/nosuch?run={run}")
     told = window.page.get_by_text("There is no page “nosuch”")
     told.wait_for()
+    expect(window.page.get_by_role("dialog")).to_have_count(0)  # Streamlit's own, which knows English only
     window.open("/overview")
     expect(told).to_have_count(0)
+    chinese = visit(running, locale="zh-CN").open("/a/nosuch")
+    chinese.page.get_by_text("没有页面“a/nosuch”").wait_for()
+    expect(chinese.page.get_by_role("dialog")).to_have_count(0)

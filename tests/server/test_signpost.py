@@ -1,0 +1,61 @@
+"""An address that is no page leads to the start page; pages and data pass as they are."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import unquote
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, JSONResponse
+from starlette.routing import Route
+
+from server.signpost import Signpost
+
+
+def get(address: str, base: str = "") -> tuple[int, str, bytes]:
+    """Return status, Location and body for an address of a server that has a page anywhere, as Streamlit has."""
+    data = Route("/api/runs", lambda _: JSONResponse([1]))
+    page = Route("/{path:path}", lambda _: HTMLResponse("page"))
+    app = Signpost(Starlette(routes=[data, page]), ["health", "start"], base)
+    path, _, query = address.partition("?")
+    scope = {"type": "http", "method": "GET", "path": unquote(path), "query_string": query.encode(), "headers": []}
+    sent: list = []
+
+    async def send(message) -> None:
+        sent.append(message)
+
+    async def receive() -> dict:
+        return {"type": "http.disconnect"}
+
+    with ThreadPoolExecutor() as apart:  # the tests of the browser have a loop in this thread
+        apart.submit(asyncio.run, app(scope, receive, send)).result()
+    place = dict(sent[0]["headers"]).get(b"location", b"").decode()
+    return sent[0]["status"], place, b"".join(message.get("body", b"") for message in sent[1:])
+
+
+@pytest.mark.parametrize("address", ["/", "/health", "/health?run=1", "/start", "/health/"])
+def test_pages_are_served(address):
+    assert get(address) == (200, "", b"page")
+
+
+def test_data_is_served():
+    assert get("/api/runs") == (200, "", b"[1]")
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("/nosuch", "./?no_page=nosuch"),
+        ("/a/b/nosuch?lang=zh_CN", "../../?no_page=a%2Fb%2Fnosuch&lang=zh_CN"),
+        ("/%E4%B8%AD%0d%0aX:1", "./?no_page=%E4%B8%AD%0D%0AX%3A1"),
+        ("/x?a=%22%3Cb%3E%0d%0a", "./?no_page=x&a=%22%3Cb%3E%0d%0a"),
+        ("/" + "y" * 500, "./?no_page=" + "y" * 80),
+    ],
+)
+def test_all_else_leads_to_the_start_page(address, place):
+    assert get(address) == (302, place, b"")
+
+
+def test_below_a_base_path():
+    assert get("/rv/health", "rv")[0] == get("/rv/", "rv")[0] == 200
+    assert get("/rv/nosuch", "rv")[1] == "./?no_page=nosuch"
