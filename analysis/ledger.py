@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.findings import Finding
+from analysis.intervals import LEAP
 from analysis.lost import diverged, last_finite_row
 from analysis.over import finished
 from analysis.pace import HANG, HICCUP, PAUSE, RESTART, START_UP, Pace, pace
 from analysis.segment import Segment
-from analysis.wall import LEAP
 from messages import N_, Text
 
 PARTS = {

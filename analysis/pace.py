@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import bottleneck as bn
 import numpy as np
 
+from analysis.intervals import Wall
 from analysis.segment import Segment
-from analysis.wall import Wall, wall
+from analysis.wall import wall
 from messages import N_, Text
 
 STEADY, START_UP, HANG, PAUSE, HICCUP, RESTART = range(6)

@@ -15,10 +15,11 @@ import numpy as np
 
 from analysis.ending import current_launch
 from analysis.epoch_time import EpochTime, epoch_time
+from analysis.intervals import SOURCES
 from analysis.over import done, ended, steps_left
 from analysis.pace import HANG, HICCUP, RESTART, Pace, pace
 from analysis.segment import Segment
-from analysis.wall import LONGEST, SOURCES
+from analysis.wall import LONGEST
 from messages import N_, Text
 
 BLOCKS, WINDOWS, DRAWS = 64, 8, 1000
