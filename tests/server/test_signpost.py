@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
-from server.signpost import Signpost
+from server.signpost import Signpost, target
 
 
 def get(address: str, base: str = "") -> tuple[int, str, bytes]:
@@ -47,13 +47,17 @@ def test_data_is_served():
     [
         ("/nosuch", "./?no_page=nosuch"),
         ("/a/b/nosuch?lang=zh_CN", "../../?no_page=a%2Fb%2Fnosuch&lang=zh_CN"),
-        ("/%E4%B8%AD%0d%0aX:1", "./?no_page=%E4%B8%AD%0D%0AX%3A1"),
+        ("/%E4%B8%AD%09X:1", "./?no_page=%E4%B8%AD%09X%3A1"),
         ("/x?a=%22%3Cb%3E%0d%0a", "./?no_page=x&a=%22%3Cb%3E%0d%0a"),
         ("/" + "y" * 500, "./?no_page=" + "y" * 80),
     ],
 )
 def test_all_else_leads_to_the_start_page(address, place):
     assert get(address) == (302, place, b"")
+
+
+def test_no_line_of_its_own_gets_into_the_answer():
+    assert target("a\r\nX: 1", b"b=\r\nX: 1") == "./?no_page=a%0D%0AX%3A+1&b=%0D%0AX%3A%201"
 
 
 def test_below_a_base_path():
