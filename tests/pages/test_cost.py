@@ -46,7 +46,10 @@ def test_a_run_that_diverged_is_not_worth_finishing_and_the_number_is_a_conditio
     run = simulate(rows=2000, seed=7, fault="divergence").segment
     lines = zip(run.steps().astype(int).tolist(), run.values("loss").tolist(), strict=True)
     text = "".join(f'{{"step": {i}, "total_steps": 4000, "loss": {x:.4f}, "step_time": 2.0}}\n' for i, x in lines)
-    said = words(app("cost", bound=PAID, run=take(shop, text, "a.log")))
+    run_id = take(shop, text, "a.log")
+    shop.diagnosis(run_id)
+    assert "has diverged since step" in shop.board.lines()[0].glance.why.render()
+    said = words(app("cost", bound=PAID, run=run_id))
     assert "The run has diverged since step " in said
     assert "finishing it from there is of no use. To finish it all the same takes" in said
     assert "if it is finished all the same" in said
