@@ -113,7 +113,7 @@ def _units() -> dict[str, tuple[str, float, float]]:
         for unit, factor in table.items():
             divide = float(factor[1:]) if factor.startswith("/") else 1.0
             units[unit] = (measure, 1.0 if factor.startswith("/") else float(factor), divide)
-    return units
+    return {unit.lower(): found for unit, found in units.items() if len(unit) > 2} | units  # `gib`; but `m` is no `M`
 
 
 def unit_factor(printed: str, wanted: str) -> tuple[float, float] | None:
@@ -160,10 +160,12 @@ def resolve(printed: str, unit: str = "") -> Resolved:
         key = squash(_NEUTRAL.sub("", base))
     if position := _positions().get(key):
         return Resolved(position, position=position, multiply=magnitude(unit))
-    name = _aliases().get(key)
+    name = _by_unit(key, unit or named) or _aliases().get(key)
     if name is None:
         return _unknown(base, unit or named)
-    name = _by_unit(key, unit or named) or name
+    if _contradicts(unit or named, canonical()[name].unit):
+        own = sanitise(base)
+        return Resolved(f"{own}_{sanitise(unit or named)}" if own in canonical() else own, unit or named)
     return _measured(name, unit, named)
 
 
@@ -190,7 +192,14 @@ def _by_unit(key: str, unit: str) -> str | None:
     """Return the column of a name that only its unit tells: `throughput` in samples/s."""
     if key not in _table()["by_unit"]["names"] or not unit:
         return None
-    return next((name for name in _table()["by_unit"]["columns"] if unit_factor(unit, canonical()[name].unit)), None)
+    fit = (name for name in _table()["by_unit"]["columns"] if unit_factor(unit, canonical()[name].unit))
+    return next((name for name in fit if canonical()[name].unit != "s" or "/" in unit), None)  # `1.2s/it`, but not `1.2s`
+
+
+def _contradicts(unit: str, wanted: str) -> bool:
+    """Say whether a printed unit measures something else than the column of the name: `throughput: 12.5 GB/s`, `mem: 45%`."""
+    known = unit in _units() or unit.lower() in _units()
+    return bool(wanted) and known and unit not in _table()["magnitude"] and unit_factor(unit, wanted) is None
 
 
 def _measured(name: str, unit: str, named: str = "") -> Resolved:

@@ -77,10 +77,14 @@ def _tail(gap: str) -> str:
 
 def _head(gap: str) -> str:
     """Return what stands between a value (and its unit) and the next name."""
+    gap = _FILL.sub("", gap)
     glued = re.match(r"[^\W\d_]+", gap)
     rest = gap[glued.end() :] if glued else gap
     word = _WORD.search(rest)
     return (rest[: word.start()] if word else rest).strip(" '\"()[]%") or " "
+
+
+_FILL = re.compile("(?<=[|])[ \u2500-\u259f#]*(?=[|])")  # of a progress bar: it grows with the steps
 
 
 class Forms:

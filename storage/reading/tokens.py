@@ -64,7 +64,7 @@ class Token:
 
 def plain(line: str) -> str:
     """Return a line, character for character, with Latin for Chinese punctuation and without what a tensor says of itself."""
-    if "tensor(" in line:
+    if "tensor(" in line or "Array(" in line or "array(" in line:
         line = _TENSOR.sub(lambda found: " " * len(found[0]), line)
     return line if line.isascii() else line.translate(_PLAIN)
 

@@ -133,3 +133,12 @@ def test_a_few_lines_other_text_and_lines_between_records_are_no_rest(head: str,
     assert read(head + log((own, 60), (FIRST, 9))).drifts == ()
     assert read(head + log((own, 60), ("saving the checkpoint, loss and all, to disk {i}\n", 40))).drifts == ()
     assert read(head + log(*[(own, 3), (FIRST, 3)] * 20, (own, 1))).drifts == ()
+
+
+def test_the_fill_of_a_progress_bar_is_no_other_form():
+    text = "".join(
+        f"Loss: 2.{i:04}: {i:3d}%|{'█' * (i // 10)}{' ' * (10 - i // 10)}| {i}/100 [00:{i % 60:02}<01:00,  1.20s/it]\n"
+        for i in range(1, 101)
+    )
+    assert read(text).records == 100
+    assert not read(text).drifts

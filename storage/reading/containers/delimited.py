@@ -34,7 +34,7 @@ from storage.reading.containers.values import fraction_names, looks_numeric, to_
 MANY = 100  # lines that may be a header
 MAX_PATTERN = 10_000  # characters of names that are looked for at once
 SHARE = 1 << 18  # bytes that are worth a thread
-NULLS = ["", "null", "NULL", "None", "NA", "N/A", "n/a", "[N/A]", "-"]
+NULLS = ["", "null", "NULL", "None", "NA", "N/A", "n/a", "[N/A]", "-", "No log"]  # the last one: notebooks of Hugging Face
 
 
 class Delimited:
@@ -64,10 +64,12 @@ class Delimited:
     def feed(self, text: bytes, first_line: int) -> pa.Table | None:
         """Return the rows of these whole lines; `first_line` is the number of the first."""
         lines = Lines(text, tabs=False)
-        if self._layout is None:
+        begins = self._layout is None
+        if begins:
             self._layout, _ = find_layout(lines, least=0.2)
-        parts, begin = [], 0
-        for place, layout in self._headers(lines):
+        headers = self._headers(lines)
+        parts, begin = [], headers[0][0] if begins and headers else 0  # what stands before the table is none of its rows
+        for place, layout in headers:
             parts.append(self._rows(lines, begin, place, first_line))
             self._layout, begin = layout, place + 1
         parts.append(self._rows(lines, begin, len(lines), first_line))

@@ -16,7 +16,7 @@ from messages import N_, Text
 from storage.reading.containers.lines import Lines, Problem, Problems, arrow_texts, has, sample_lines
 from storage.reading.containers.objects import ObjectRows
 
-_VALUE = r"'\s*:\s*'?[-+]?(?:\d|\.\d|nan|inf|np\.|tensor|numpy)"
+_VALUE = r"'\s*:\s*'?[-+]?(?:\d|\.\d|nan|inf|np\.|tensor|numpy|jnp\.|(?:Device)?Array\()"
 _MEASURES = rf"'(?:[\w./-]*loss|rewards?(?:/[^']*)?|(?:eval|test|train)_(?:runtime|[\w/.-]*(?:acc|score|f1|bleu)\w*)){_VALUE}"
 _SURELY = rf"'(?:epoch|learning_rate|(?:eval|train)_(?:runtime|loss)){_VALUE}"
 _QUOTES = bytes.maketrans(b"'", b'"')
@@ -27,9 +27,10 @@ _BAR = re.compile(
     rb"|^\[\s*(\d{1,12})/(\d{1,12})\s+([\d:]{4,20})\s*<\s*([\d:?]{1,20})"
 )
 _WRAPPED = re.compile(
-    rb"\b(?:[A-Za-z_][\w.]*\.)?(?:float|int|uint|bfloat|tensor|array)\d*"
+    rb"\b(?:[A-Za-z_][\w.]*\.)?(?:float|int|uint|bfloat|tensor|array|Array|DeviceArray)\d*"
     rb"\(\s*([^()\[\],']{1,60}?)\s*(?:,[^()]{0,200})?\)"
 )
+_BARE_POINT = re.compile(rb"(?<=\d)\.(?=[eE,}\]\s])")  # `Array(1.e-05)`: no number of JSON
 _NON_FINITE = re.compile(rb"(?<=[:\[, ])(-?)(nan|inf)(?=\s*[,}\]])")
 _WORDS = ((b"None", b"null"), (b"True", b"true"), (b"False", b"false"))
 _CLOCKS = ("elapsed_seconds", "remaining_seconds")
@@ -190,7 +191,7 @@ def _cut_out(lines: Lines, dicts: _Dicts) -> bytes:
 def _as_json(data: bytes) -> bytes:
     """Return Python dicts, one a line, as JSON: quotes, nan, None, `np.float64(…)` and `tensor(…)`."""
     if b"(" in data:
-        data = _WRAPPED.sub(rb"\1", data)
+        data = _BARE_POINT.sub(b".0", _WRAPPED.sub(rb"\1", data))
     data = data.translate(_QUOTES)
     if has(data, b"nan") or has(data, b"inf"):
         data = _NON_FINITE.sub(lambda m: b"NaN" if m[2] == b"nan" else m[1] + b"Infinity", data)

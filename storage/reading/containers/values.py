@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _PLAIN = rf"^(?:{_NUMBER}|[+-]?(?i:nan|inf|infinity))$"
 _THOUSANDS = r"^[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$"
-_NULL = r"^(?i:|null|none|n/?a|\[n/?a\]|\[not supported\]|-+)$"
+_NULL = r"^(?i:|null|none|no log|n/?a|\[n/?a\]|\[not supported\]|-+)$"
 _WRAPPED = r"^(?:[\w.]+\.)?(?:float|int|uint|bfloat|tensor|array|Tensor)\d*\(\s*([^(),]+?)\s*(?:,[^()]*)?\)$"
 _UNIT = rf"^(?P<value>{_NUMBER}|\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?)(?P<unit>\s*(?:%|[°A-Za-zµ][°A-Za-zµ/]{{0,15}}))$"
 _FRACTION = rf"^(?P<value>{_NUMBER})\s*/\s*(?P<total>{_NUMBER})$"
@@ -26,6 +26,10 @@ _SPELLED = (
 )
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _SIZES = {"B": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
+_TIME = re.compile(
+    r"(?:^|[_\W])(?:time|elapsed|remaining|eta|duration|left|runtime)(?:$|[_\W])", re.I
+)  # names whose m is a minute
+_SHORT_TIMES = {"m": ("s", 60.0), "d": ("s", 86400.0)}
 _HEADER_UNIT = re.compile(r"[\[(]\s*([^\])(\[]+?)\s*[\])]\s*$|_(ms|sec|secs|seconds|s|min|minutes|kb|mb|gb|kib|mib|gib)$", re.I)
 
 # printed unit -> (what is stored, factor); found without regard to case, except that `m` and `M` differ
@@ -99,7 +103,7 @@ def to_numbers(texts: pa.Array, *, name: str = "") -> Numbers:
     text = pc.if_else(_matches(text, _NULL), pa.scalar(None, pa.string()), text)
     values = _cast(text, _PLAIN)
     values = pc.coalesce(values, _cast(pc.replace_substring(text, ",", ""), _PLAIN, where=_matches(text, _THOUSANDS)))
-    values, unit = _with_units(text, values, header_unit(name))
+    values, unit = _with_units(text, values, name)
     total, fraction = _fraction(text)
     values = pc.coalesce(values, fraction)
     bad = pc.and_(pc.is_valid(text), pc.is_null(values))
@@ -122,7 +126,7 @@ def _one_unit(text: pa.Array, name: str) -> Numbers | None:
     found = re.match(_UNIT, _first(text))
     if found is None or not pc.all(pc.ends_with(text, found["unit"])).as_py():
         return None
-    base, factor = _unit(found["unit"])
+    base, factor = _unit(found["unit"], name)
     if base is None:
         return None
     length = -len(found["unit"])
@@ -173,8 +177,9 @@ def _cast(text: pa.Array, pattern: str, where: pa.Array | None = None) -> pa.Arr
     return pc.cast(pc.if_else(good, text, pa.scalar(None, pa.string())), pa.float64())
 
 
-def _with_units(text: pa.Array, values: pa.Array, header: str | None) -> tuple[pa.Array, str]:
+def _with_units(text: pa.Array, values: pa.Array, name: str) -> tuple[pa.Array, str]:
     """Add the numbers with a unit and the durations; return the column and the one unit it is now in."""
+    header = header_unit(name)
     seconds = pc.coalesce(_duration(text, _CLOCK), _duration(text, _SPELLED))
     part = pc.extract_regex(text, _UNIT)
     if part.null_count == len(part) and seconds.null_count == len(seconds):
@@ -183,7 +188,7 @@ def _with_units(text: pa.Array, values: pa.Array, header: str | None) -> tuple[p
     printed = pc.struct_field(part, "unit")
     found: dict[str, pa.Array] = {"s": seconds} if seconds.null_count < len(seconds) else {}
     for word in pc.unique(printed).to_pylist():
-        base, factor = _unit(word) if word else (None, 0.0)
+        base, factor = _unit(word, name) if word else (None, 0.0)
         if base is None:
             continue
         scaled = pc.multiply(pc.if_else(pc.equal(printed, word), number, pa.scalar(None, pa.float64())), factor)
@@ -197,9 +202,11 @@ def _with_units(text: pa.Array, values: pa.Array, header: str | None) -> tuple[p
     return pc.coalesce(column, values), unit
 
 
-def _unit(word: str) -> tuple[str | None, float]:
+def _unit(word: str, name: str) -> tuple[str | None, float]:
     """Return (stored unit, factor) of a printed unit; a rate such as `tok/s` is its own unit; None where it is not known."""
     unit = word.strip()
+    if unit in _SHORT_TIMES and _TIME.search(name):
+        return _SHORT_TIMES[unit]
     if unit == "B" != word:  # `512 B` are bytes, `7B` are billions
         return "B", 1.0
     if unit.lower() in UNITS:
