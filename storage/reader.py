@@ -23,6 +23,7 @@ from storage.reading.containers import (
     Boxes,
     Delimited,
     GpuRows,
+    Headed,
     HfDict,
     JsonBlocks,
     JsonColumns,
@@ -61,11 +62,19 @@ _AMONG_TEXT = (
     (NvidiaSmi.name, (b"MiB |", b".0 O")),
     (Markdown.name, (b"|-", b"| -", b"|:", b"| :", b"|\n")),
     (GpuRows.name, (b" MiB,", b" MiB\n")),
+    (Headed.name, (b"poch", b"tep", b"ter", b"POCH", b"TEP")),
     (Keras.name, (b"Epoch ", b"/step - ", b"s - loss: ")),
     (Stanzas.name, (b"tep", b"poch", b"ter", b"pdate", b"TEP", b"POCH", "轮".encode(), "步".encode())),
 )
 _DOCUMENTS = (TrainerState.name, JsonColumns.name)  # read as a whole
-_MAIN = (HfDict.name, JsonBlocks.name, Keras.name, Markdown.name, Stanzas.name)  # whose losses tell what the log is
+_MAIN = (
+    HfDict.name,
+    JsonBlocks.name,
+    Keras.name,
+    Markdown.name,
+    Stanzas.name,
+    Headed.name,
+)  # whose losses tell what the log is
 
 
 class ReadResult(NamedTuple):
@@ -217,7 +226,7 @@ class LogReader:
 
         def claim(rest: Block, where: np.ndarray) -> np.ndarray:
             for name, marks in _AMONG_TEXT:
-                if name in (JsonBlocks.name, Markdown.name, Stanzas.name) and self._text.belief.document:
+                if name in (JsonBlocks.name, Markdown.name, Stanzas.name, Headed.name) and self._text.belief.document:
                     continue
                 inside = getattr(self._boxes.get(name), "inside", False)
                 if self._only in (None, name) and (inside or any(_has(rest.data, mark) for mark in marks)):

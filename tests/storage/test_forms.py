@@ -35,6 +35,15 @@ def test_hundreds_of_records_under_headings(chunk: int) -> None:
 
 
 @pytest.mark.parametrize("chunk", [997, 1 << 20])
+def test_hundreds_of_rows_of_a_table_among_text(chunk: int) -> None:
+    head = "Reading a shard\n" * 20 + "Step  Train Loss\n"
+    text = head + "".join(f"{i * 10}   {3 - i / 1000}\nSaving nothing yet\n" for i in range(1, 401))
+    rows, report = read(text, chunk)
+    assert [(row["step"], row["loss"]) for row in rows] == [(i * 10, 3 - i / 1000) for i in range(1, 401)]
+    assert (report.records, report.segments, report.unparsed_count, report.format) == (400, 1, 0, "headed")
+
+
+@pytest.mark.parametrize("chunk", [997, 1 << 20])
 def test_hundreds_of_rows_of_a_markdown_table(chunk: int) -> None:
     rows, report = read(table(400), chunk)
     assert [(row["step"], row["loss"]) for row in rows] == [(i * 10, 3 - i / 1000) for i in range(1, 401)]

@@ -18,6 +18,7 @@ such a container.
 from storage.reading.containers.boxes import Boxes
 from storage.reading.containers.delimited import Delimited
 from storage.reading.containers.gpu_rows import GpuRows
+from storage.reading.containers.headed import Headed
 from storage.reading.containers.hf_dict import HfDict
 from storage.reading.containers.json_blocks import JsonBlocks
 from storage.reading.containers.json_columns import JsonColumns
@@ -31,9 +32,23 @@ from storage.reading.containers.tfevents import TfEvents
 from storage.reading.containers.trainer_state import TrainerState
 
 _DOCUMENTS = (TrainerState, JsonColumns)
-CONTAINERS = (*_DOCUMENTS, JsonLines, Delimited, HfDict, Mllog, Boxes, NvidiaSmi, Keras, Markdown, GpuRows, JsonBlocks, Stanzas)
+CONTAINERS = (
+    *_DOCUMENTS,
+    JsonLines,
+    Delimited,
+    HfDict,
+    Mllog,
+    Boxes,
+    NvidiaSmi,
+    Keras,
+    Markdown,
+    GpuRows,
+    JsonBlocks,
+    Stanzas,
+    Headed,
+)
 
 __all__ = [
-    "CONTAINERS", "Boxes", "Delimited", "GpuRows", "HfDict", "JsonBlocks", "JsonColumns", "JsonLines", "Keras",
+    "CONTAINERS", "Boxes", "Delimited", "GpuRows", "Headed", "HfDict", "JsonBlocks", "JsonColumns", "JsonLines", "Keras",
     "Markdown", "Mllog", "NvidiaSmi", "Stanzas", "TfEvents", "TrainerState",
 ]  # fmt: skip
