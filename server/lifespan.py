@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from server import address, receive, service
+from server import address, receive, service, sockets
 
 # Imported at start so that the first page does not pay for them (0.8–3 s CPU).
 HEAVY_MODULES = ("numpy", "pandas", "pyarrow", "duckdb", "altair")
@@ -31,6 +31,7 @@ def serving(url: Callable[[], str]) -> Callable[[Any], AbstractAsyncContextManag
         here = address.Address(url(), address.local_token(), os.getpid())
         address.publish(data_dir, here)
         _on_signal(receive.stop)
+        sockets.send_at_once()
         # Streamlit collects garbage after every script run; the ~150,000 objects of the imports would be walked each time.
         gc.collect()
         gc.freeze()
