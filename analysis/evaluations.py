@@ -6,8 +6,10 @@ import bottleneck as bn
 import numpy as np
 import pandas as pd
 
+from analysis.evidence import at_step, where
 from analysis.noise import TO_SIGMA
 from analysis.segment import Segment
+from messages import Text
 
 NOISE_WINDOW = 24
 LEAST = 6  # evaluations before one that can be called a jump
@@ -47,6 +49,12 @@ class Evaluations:
 def evaluations(segment: Segment) -> Evaluations | None:
     """Return the evaluation losses of a launch, None where there are none; worked out once a segment."""
     return segment.once("evaluations", lambda: _evaluations(segment))
+
+
+def where_of(segment: Segment, known: Evaluations, at: int) -> Text:
+    """Return the place of an evaluation as words for a sentence: its step, else that of the training row behind it."""
+    step = known.step(at)
+    return where(segment, int(known.rows[at])) if step is None else at_step(segment, step)
 
 
 def noise_of(x: np.ndarray) -> np.ndarray:

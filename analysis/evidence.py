@@ -10,6 +10,7 @@ from analysis.noise import Track
 from analysis.segment import Segment
 from messages import N_, Text
 
+PLACES = {"step": N_("step {number:,}"), "epoch": N_("epoch {number:,}"), "row": N_("row {number:,}")}
 UNITS = {"epoch_time_minutes": "min", "step_time_seconds": "s", "remaining_seconds": "s", "elapsed_seconds": "s"}
 
 
@@ -45,8 +46,8 @@ def median_fact(label: str, segment: Segment, values: Track, span: tuple[int, in
     if first == last:
         return fact(label, value, segment=segment, row=first, column=column)
     gaps = {"what": Text(label, {"column": column} if "{column}" in label else {}), "count": end - start}
-    gaps |= {"first": place(segment, first), "last": place(segment, last)}
-    return Evidence(Text(N_("{what}, the median of {count:,} rows (steps {first:,} to {last:,})"), gaps), value)
+    gaps |= {"first": where(segment, first), "last": where(segment, last)}
+    return Evidence(Text(N_("{what}, the median of {count:,} rows ({first} to {last})"), gaps), value)
 
 
 class Rows(Protocol):
@@ -109,7 +110,20 @@ def finite(text: Text) -> Text:
     return Text(text.template, {k: times(v, 1.0) if isinstance(v, float) else v for k, v in text.values.items()})
 
 
+def where(segment: Segment, row: int) -> Text:
+    """Return the place of a row as words for a sentence: its step, or its epoch or row in a log that prints no steps."""
+    epoch = segment.unit == "epoch"
+    return Text(PLACES[segment.unit], {"number": int(segment.values("epoch")[row]) if epoch else place(segment, row)})
+
+
+def at_step(segment: Segment, step: int) -> Text:
+    """Return a step as words for a sentence, as `where` does for a row."""
+    if segment.unit == "epoch":
+        return where(segment, min(int(np.searchsorted(segment.steps(), step)), len(segment) - 1))
+    return Text(PLACES[segment.unit], {"number": step})
+
+
 def place(segment: Segment, row: int) -> int:
-    """Return the step of a row for a sentence; the row number from 1 where the log gives no step."""
+    """Return the step of a row; the row number from 1 where the log gives no step. For a sentence there is `where`."""
     step = segment.step(row)
     return row + 1 if step is None else step

@@ -5,7 +5,7 @@ from typing import Any
 
 from analysis.attribution import explain
 from analysis.ending import Incident, by_hand, incidents
-from analysis.evidence import place
+from analysis.evidence import at_step, where
 from analysis.findings import Evidence, Finding, Severity
 from analysis.segment import Segment
 from messages import N_, Text
@@ -54,7 +54,7 @@ def failure(segment: Segment, incident: Incident, title: Text, *evidence: Eviden
 
 def gaps_of(segment: Segment, incident: Incident) -> dict[str, Any]:
     """Return what every title may use: {what} the log says, at which {line}, and the {step} before (0: none was logged)."""
-    step = place(segment, incident.row) if incident.row >= 0 else 0
+    step = where(segment, incident.row) if incident.row >= 0 else at_step(segment, 0)
     return {"what": shortened(incident.root["text"]), "line": int(incident.root["line"]), "step": step}
 
 

@@ -64,7 +64,7 @@ def bands(
     if not len(hits):
         return
     first, last = int(hits[0]), int(hits[-1])
-    gaps = {"limit": limit, "count": len(hits), "all": len(series), "step": series.place(first)}
+    gaps = {"limit": limit, "count": len(hits), "all": len(series), "step": series.where(first)}
     evidence = (
         series.fact(N_("first reading beyond the limit"), float(series.values[first]), first, unit),
         series.fact(N_("lowest of them"), float(series.values[hits].min()), None, unit),

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.attribution import explain
-from analysis.evidence import finding_at, finite
+from analysis.evidence import PLACES, at_step, finding_at, finite, where
 from analysis.findings import Evidence, Finding, Severity
 from analysis.segment import Segment
 from messages import Text
@@ -60,10 +60,12 @@ class Readings:
             return self.at + 1.0
         return self.frame["step"].to_numpy(dtype=np.float64)[self.at]
 
-    def place(self, index: int) -> int:
-        """Return the step of a value for a sentence; its number from 1 where the log gives no step."""
+    def where(self, index: int) -> Text:
+        """Return the place of a value as words for a sentence: its step, or its epoch or row in a log without steps."""
+        if self.frame is self.segment.rows:
+            return where(self.segment, int(self.at[index]))
         step = self.step(index)
-        return int(self.at[index]) + 1 if step is None else step
+        return Text(PLACES["row"], {"number": int(self.at[index]) + 1}) if step is None else at_step(self.segment, step)
 
     def row(self, index: int) -> int:
         """Return the training row that a value belongs to: its own, or the last one before it."""

@@ -2,7 +2,7 @@
 
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,6 +41,7 @@ class Segment:
     telemetry: rows that measure the machine beside the training (`step`, `line`, `memory_bytes`, `gpu_utilization_percent`,
         …); may be empty. ranks: rows of every process where several print (`step`, `line`, `rank`, losses); else empty.
     unmeasured: columns that are zero in every row although the loss moves: nobody computes them, and `rows` has them not.
+    steps_printed: False where the log prints no steps and `step` only counts its rows.
     silent_seconds: for a run that is being watched, how long ago its last line came; None where nobody watches.
     """
 
@@ -56,6 +57,7 @@ class Segment:
     ranks: pd.DataFrame = field(default_factory=lambda: _NOTHING)
     silent_seconds: float | None = None
     unmeasured: frozenset[str] = frozenset()
+    steps_printed: bool = True
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -73,6 +75,16 @@ class Segment:
         if column == "eval_loss" and ("eval_loss" in self.evals or "loss" in self.evals):
             return True
         return self.has(column) or (column in HARDWARE and column in self.telemetry)
+
+    @property
+    def unit(self) -> str:
+        """Return what the log numbers, for sentences: `step`, else `epoch` where each row is one, else `row`."""
+        return "step" if self.steps_printed and (self.has("step") or not len(self)) else self.once("unit", self._unit)
+
+    def _unit(self) -> str:
+        epoch = self.values("epoch")
+        whole = len(epoch) > 0 and bool(np.all(epoch == np.floor(epoch)) and np.all(np.diff(epoch) > 0))
+        return "epoch" if whole else "row"
 
     def values(self, column: str) -> np.ndarray:
         """Return a column of the training rows as a float array (n,), NaN where it was not printed or printed as NaN."""
@@ -126,6 +138,7 @@ class Segment:
             _until(self.telemetry, last),
             _until(self.ranks, last),
             unmeasured=self.unmeasured,
+            steps_printed=self.steps_printed,
         )
 
     def _whole(self, column: str, row: int) -> int | None:
@@ -175,7 +188,13 @@ def _segment(
     told = pd.DataFrame([[event.get(name) for name in EVENT_COLUMNS] for event in said], columns=list(EVENT_COLUMNS))
     told = told.astype({"step": "Int64"})
     plan = _plan(frame) or total_steps
-    return Segment(number, frame, absent, evals, told, config, plan, evals_absent, telemetry, ranks, unmeasured=unmeasured)
+    segment = Segment(number, frame, absent, evals, told, config, plan, evals_absent, telemetry, ranks, unmeasured=unmeasured)
+    return replace(segment, steps_printed=_prints_steps(part))
+
+
+def _prints_steps(part: pa.Table) -> bool:
+    """Say whether any row of a launch prints its step; a table that does not tell has steps."""
+    return "step_printed" not in part.column_names or part["step_printed"].null_count < part.num_rows
 
 
 def _unmeasured(frame: pd.DataFrame, absent: Mapping[str, np.ndarray]) -> frozenset[str]:

@@ -8,6 +8,11 @@ from analysis.losses import loss_kind
 from analysis.running_mean import undone
 from analysis.segment import Segment
 
+LEAST_VALUES, MOST_BLOCKS = 24, 48
+Z95 = 1.96
+ROUNDING = 1e-9
+END = 0.25  # of a run: what levels off is told as it is there, not on the way
+
 
 @dataclass(frozen=True)
 class Trend:
@@ -15,8 +20,8 @@ class Trend:
 
     column: which loss; rows: finite values; first, last: medians of the first and last values (up to 50, at most a tenth).
     lowest: lowest finite value; relative_drop: 1 - last / first.
-    per_1000_steps: relative change per 1,000 steps over the last half of the run (negative falls), with its standard error;
-    None where a value is not positive. direction: falling | flat | rising | unknown.
+    per_1000_steps: relative change per 1,000 steps over the last quarter of the run (negative falls), interval: its 95 %
+    interval; None where a value is not positive. direction: falling | flat (0 is in the interval) | rising | unknown.
     """
 
     column: str
@@ -26,7 +31,7 @@ class Trend:
     lowest: float
     relative_drop: float | None
     per_1000_steps: float | None
-    error: float | None
+    interval: tuple[float, float] | None
     direction: str
 
 
@@ -49,36 +54,42 @@ def _trend(segment: Segment, column: str) -> Trend | None:
     span = max(min(50, len(values) // 10), 1)
     first, last = float(np.median(values[:span])), float(np.median(values[-span:]))
     drop = 1 - last / first if first > 0 and last > 0 else None
-    slope, error = slope_of(steps, values) if len(values) >= 8 else (None, None)
-    return Trend(column, len(values), first, last, float(values.min()), drop, slope, error, _direction(slope, error))
+    slope, interval = slope_of(steps, values, share=END) if len(values) >= 8 else (None, None)
+    return Trend(column, len(values), first, last, float(values.min()), drop, slope, interval, _direction(interval))
 
 
-def slope_of(steps: np.ndarray, values: np.ndarray) -> tuple[float | None, float | None]:
-    """Return (relative change per 1,000 steps, its standard error) of values (n,), None where one is not positive.
+def slope_of(steps: np.ndarray, values: np.ndarray, *, share: float = 0.5) -> tuple[float | None, tuple[float, float] | None]:
+    """Return (relative change per 1,000 steps, its 95 % interval) of values (n,), None where one is not positive.
 
-    From up to 64 block medians of their logarithms over the last half; over all where there are fewer than 24 values.
+    The median of the slopes between any two of up to 48 block medians of their logarithms (Theil and Sen), over the last
+    share of the values; over the last 24 where that has fewer.
     """
-    start = len(values) // 2 if len(values) >= 24 else 0
-    blocks = min(64, len(values) - start)
+    start = max(min(int((1 - share) * len(values)), len(values) - LEAST_VALUES), 0)
+    blocks = min(MOST_BLOCKS, len(values) - start)
     if blocks < 4 or not values[start:].min() > 0:
         return None, None
     parts = np.array_split(np.arange(start, len(values)), blocks)
     x = np.array([steps[part].mean() for part in parts])
     y = np.array([np.log(np.median(values[part])) for part in parts])
-    spread = x - x.mean()
-    squares = float((spread**2).sum())
-    if squares <= 0:
+    first, second = np.triu_indices(blocks, 1)
+    far = x[second] != x[first]
+    if not far.any():
         return None, None
-    slope = float((spread * y).sum() / squares)
-    slope = 0.0 if np.ptp(y) < 1e-9 else slope  # a loss that stands still leaves only rounding
-    residual = y - y.mean() - slope * spread
-    error = float(np.sqrt((residual**2).sum() / (blocks - 2) / squares))
-    return float(np.expm1(np.clip(1000 * slope, -690, 690))), 1000 * error
+    slopes = np.sort((y[second] - y[first])[far] / (x[second] - x[first])[far])
+    slopes[np.abs(slopes) * np.ptp(x) < ROUNDING] = 0.0  # a loss that stands still leaves only rounding
+    half = Z95 * np.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18) / 2  # Kendall: how many slopes may be out of order
+    ends = np.clip(np.array([-half, half]) + (len(slopes) - 1) / 2, 0, len(slopes) - 1)
+    low, middle, high = slopes[int(np.floor(ends[0]))], float(np.median(slopes)), slopes[int(np.ceil(ends[1]))]
+    return _change(middle), (_change(float(low)), _change(float(high)))
 
 
-def _direction(slope: float | None, error: float | None) -> str:
-    if slope is None or error is None:
+def _change(slope: float) -> float:
+    return float(np.expm1(np.clip(1000 * slope, -690, 690)))
+
+
+def _direction(interval: tuple[float, float] | None) -> str:
+    if interval is None:
         return "unknown"
-    if abs(slope) <= 2 * error:
+    if interval[0] <= 0 <= interval[1]:
         return "flat"
-    return "falling" if slope < 0 else "rising"
+    return "falling" if interval[1] < 0 else "rising"

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
 from analysis.ending import Incident, by_hand, current_launch, ending
+from analysis.evidence import where
 from analysis.failures import DONE, shortened
 from analysis.findings import Finding, Severity
 from analysis.segment import Segment
@@ -46,7 +48,7 @@ def judge(segments: Sequence[Segment], findings: tuple[Finding, ...]) -> Judgeme
     last = current.step(len(current) - 1) if len(current) else None
     done = last is not None and current.total_steps is not None and last >= DONE * current.total_steps
     if end and not done and (end.kind != "stopped" or not len(current)):
-        return Verdict.FAILED, _crashed(end, last, current.total_steps, len(current)), last, last
+        return Verdict.FAILED, _crashed(end, current), last, last
     if not len(current) and not len(current.evals) and not len(current.telemetry):
         return Verdict.UNREADABLE, Text(N_("No training step in this log.")), None, None
     here = [finding for finding in findings if finding.segment == current.number and finding.kind not in TOLD]
@@ -55,20 +57,28 @@ def judge(segments: Sequence[Segment], findings: tuple[Finding, ...]) -> Judgeme
         if worst:
             return verdict, worst.title, worst.first_step, worst.known_step
     if end and not done and not by_hand(end):
-        return Verdict.WATCH, _stopped(end, last, current.total_steps), last, last
+        return Verdict.WATCH, _stopped(end, current, _quiet(findings)), last, last
     survived = next((f for f in findings if f.segment == current.number and f.severity is Severity.WARNING), None)
     if survived:
         return Verdict.WATCH, survived.title, survived.first_step, survived.known_step
     earlier = (finding for finding in findings if finding.severity is Severity.CRITICAL and finding.kind not in TOLD)
-    calm = _calm(current, next(earlier, None), last, stopped=bool(end) and not done)
+    calm = _calm(current, next(earlier, None), _quiet(findings), stopped=bool(end) and not done)
     if end and not done and calm[0] is Verdict.HEALTHY:
-        return Verdict.HEALTHY, _stopped(end, last, current.total_steps), last, last
+        return Verdict.HEALTHY, _stopped(end, current, _quiet(findings)), last, last
     return calm
 
 
-def _calm(current: Segment, earlier: Finding | None, last: int | None, *, stopped: bool) -> Judgement:
+def _quiet(findings: tuple[Finding, ...]) -> Text:
+    """Say that nothing needs attention, and how many notes there are all the same."""
+    notes = sum(finding.severity is Severity.INFO for finding in findings)
+    return (
+        Text(N_("nothing that needs attention (notes: {count:,})"), {"count": notes}) if notes else Text(N_("nothing unusual"))
+    )
+
+
+def _calm(current: Segment, earlier: Finding | None, quiet: Text, *, stopped: bool) -> Judgement:
     """Judge a launch in which nothing was found: there must be enough to find something in. stopped: by hand, too early."""
-    course = trend(current)
+    course, last = trend(current), _last(current)
     if not len(current) and not len(current.evals):
         text = N_("Only readings of the machine in this log: whether training goes well can't be told.")
         return Verdict.WATCH, Text(text), None, None
@@ -78,8 +88,8 @@ def _calm(current: Segment, earlier: Finding | None, last: int | None, *, stoppe
     if course.rows < FEWEST_ROWS or unproven:
         text = N_("Too early to tell; rows with a loss so far: {rows:,}.")
         if stopped and last is not None:
-            text = N_("The run was stopped by hand after step {step:,}, too early to tell; rows with a loss: {rows:,}.")
-        return Verdict.WATCH, Text(text, {"rows": course.rows, "step": last}), None, None
+            text = N_("The run was stopped by hand after {step}, too early to tell; rows with a loss: {rows:,}.")
+        return Verdict.WATCH, Text(text, {"rows": course.rows, "step": last or ""}), None, None
     if earlier:
         gaps = {"launch": current.number + 1, "earlier": earlier.segment + 1}
         text = N_("Launch {launch} shows nothing unusual; launch {earlier} before it did: see the findings.")
@@ -94,7 +104,7 @@ def _calm(current: Segment, earlier: Finding | None, last: int | None, *, stoppe
     if course.first == course.last == course.lowest and course.rows >= KNOWN_NOISE_ROWS:
         text = N_("Loss has not moved: {last:.4g} from the first of {rows:,} rows to the last.")
         return Verdict.WATCH, Text(text, {"last": course.last, "rows": course.rows}), None, None
-    return Verdict.HEALTHY, _course(course, last), None, None
+    return Verdict.HEALTHY, _course(course, current, quiet), None, None
 
 
 def _without_loss(current: Segment) -> tuple[Verdict, Text]:
@@ -113,43 +123,56 @@ def _without_loss(current: Segment) -> tuple[Verdict, Text]:
     return Verdict.WATCH, Text(text, gaps)
 
 
-def _crashed(end: Incident, step: int | None, total: int | None, rows: int) -> Text:
-    gaps = {"what": shortened(end.root["text"]), "line": int(end.root["line"]), "step": step, "total": total}
-    if not rows:
+def _last(current: Segment) -> Text | None:
+    """Return the last row of a launch as a place, None where it has none with a step."""
+    if not len(current) or current.step(len(current) - 1) is None:
+        return None
+    return where(current, len(current) - 1)
+
+
+def _crashed(end: Incident, current: Segment) -> Text:
+    step, total = _last(current), current.total_steps
+    gaps = {"what": shortened(end.root["text"]), "line": int(end.root["line"]), "step": step or "", "total": total}
+    if not len(current):
         return Text(N_("No training step in this log. It ends at line {line:,} with: {what}"), gaps)
     if step is None:
         return Text(N_("The run ended with a failure at line {line:,}: {what}"), gaps)
     if total is None:
-        return Text(N_("The run failed after step {step:,} (line {line:,}): {what}"), gaps)
-    return Text(N_("The run failed after step {step:,} of {total:,} (line {line:,}): {what}"), gaps)
+        return Text(N_("The run failed after {step} (line {line:,}): {what}"), gaps)
+    return Text(N_("The run failed after {step} of {total:,} (line {line:,}): {what}"), gaps)
 
 
-def _stopped(end: Incident, step: int | None, total: int | None) -> Text:
-    gaps = {"step": step, "total": total}
+def _stopped(end: Incident, current: Segment, quiet: Text) -> Text:
+    step, total = _last(current), current.total_steps
+    gaps = {"step": step or "", "total": total, "quiet": quiet}
     if end.data.get("reason") == "time_limit" and step is not None:
-        return Text(N_("Its time limit ended the run after step {step:,}; nothing unusual before."), gaps)
+        return Text(N_("Its time limit ended the run after {step}; {quiet} before."), gaps)
     if end.root["kind"] == "cancelled" and step is not None:
-        return Text(N_("The scheduler ended the run after step {step:,}; nothing unusual before."), gaps)
+        return Text(N_("The scheduler ended the run after {step}; {quiet} before."), gaps)
     if step is None:
-        return Text(N_("The run was stopped by hand; nothing unusual before."))
+        return Text(N_("The run was stopped by hand; {quiet} before."), gaps)
     if total is None:
-        return Text(N_("The run was stopped by hand after step {step:,}; nothing unusual before."), gaps)
-    return Text(N_("The run was stopped by hand after step {step:,} of {total:,}; nothing unusual before."), gaps)
+        return Text(N_("The run was stopped by hand after {step}; {quiet} before."), gaps)
+    return Text(N_("The run was stopped by hand after {step} of {total:,}; {quiet} before."), gaps)
 
 
-def _course(course: Trend, step: int | None) -> Text:
-    slope = 100 * abs(course.per_1000_steps or 0)
-    gaps = {"slope": slope, "rows": course.rows, "step": step, "first": course.first, "last": course.last}
+def _course(course: Trend, current: Segment, quiet: Text) -> Text:
+    low, high = (100 * abs(end) for end in course.interval) if course.interval else (0.0, 0.0)
+    step, last = current.step(len(current) - 1), _last(current)
+    gaps: dict[str, Any] = {"slope": 100 * abs(course.per_1000_steps or 0), "low": min(low, high), "high": max(low, high)}
+    gaps |= {"rows": course.rows, "step": last, "first": course.first, "last": course.last, "quiet": quiet}
     if course.rows < KNOWN_NOISE_ROWS:
         return Text(N_("Loss went from {first:.4g} to {last:.4g}; {rows:,} rows are too few to know more than that."), gaps)
-    if step is None or course.direction == "unknown" or step < SHORT_STEPS:
-        return Text(N_("Loss went from {first:.4g} to {last:.4g}; nothing unusual in {rows:,} rows."), gaps)
+    if step is None or current.unit != "step" or course.direction == "unknown" or step < SHORT_STEPS:
+        return Text(N_("Loss went from {first:.4g} to {last:.4g}; {quiet} in {rows:,} rows."), gaps)
     if course.direction == "falling":
-        return Text(
-            N_("Loss falls {slope:.2g} % per 1,000 steps, within its own noise; nothing unusual up to step {step:,}."), gaps
+        text = N_(
+            "Loss falls {slope:.2g} % per 1,000 steps in the last quarter ({low:.2g} to {high:.2g}); {quiet} up to {step}."
         )
+        return Text(text, gaps)
     if course.direction == "rising":
-        return Text(
-            N_("Loss drifts up {slope:.2g} % per 1,000 steps, within its own noise; nothing unusual up to step {step:,}."), gaps
+        text = N_(
+            "Loss drifts up {slope:.2g} % per 1,000 steps in the last quarter ({low:.2g} to {high:.2g}); {quiet} up to {step}."
         )
-    return Text(N_("Loss holds at {last:.4g}, within its own noise; nothing unusual up to step {step:,}."), gaps)
+        return Text(text, gaps)
+    return Text(N_("Loss holds at {last:.4g}, within its own noise; {quiet} up to {step}."), gaps)

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.attribution import Clue
 from analysis.clues import Seen
 from analysis.ending import Incident, incident_at, told
-from analysis.evidence import place, times
+from analysis.evidence import times, where
 from analysis.losses import loss_kind
 from analysis.segment import Segment
 from messages import N_, Text
@@ -129,8 +129,8 @@ def loss_was_no_number(segment: Segment, row: int, known: int) -> Seen | None:
     bad = np.flatnonzero(~np.isfinite(last[since:]) & segment.printed(main)[since : row + 1])
     if not len(bad):
         return Seen(False, Text(N_("the last loss before is a finite number")))
-    gaps = {"step": place(segment, since + int(bad[0]))}
-    return Seen(True, Text(N_("the loss is NaN or infinite from step {step:,} on"), gaps))
+    gaps = {"step": where(segment, since + int(bad[0]))}
+    return Seen(True, Text(N_("the loss is NaN or infinite from {step} on"), gaps))
 
 
 def _events(segment: Segment, line: int) -> tuple:

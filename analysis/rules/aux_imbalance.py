@@ -68,12 +68,10 @@ def _finding(segment: Segment, aux: Track, at: tuple[int, int, int | None], best
     first, known, end = at
     series = of_rows(segment, "aux_loss", aux.rows, segment.values("aux_loss")[aux.rows])
     now = unlog(np.median(aux.x[max((len(aux) if end is None else end) - 20, first) :][:20]))
-    gaps = {"best": unlog(best), "now": now, "step": series.place(first), "ratio": times(now, unlog(best))}
-    title = Text(
-        N_("The auxiliary loss rose from {best:.3g} to {now:.3g} since step {step:,}: experts are unevenly loaded"), gaps
-    )
+    gaps = {"best": unlog(best), "now": now, "step": series.where(first), "ratio": times(now, unlog(best))}
+    title = Text(N_("The auxiliary loss rose from {best:.3g} to {now:.3g} since {step}: experts are unevenly loaded"), gaps)
     if end is not None:
-        title = Text(N_("The auxiliary loss rose from {best:.3g} at step {step:,} and came back"), gaps)
+        title = Text(N_("The auxiliary loss rose from {best:.3g} at {step} and came back"), gaps)
     return finding(
         "aux_imbalance",
         Severity.WARNING if end is None else Severity.INFO,

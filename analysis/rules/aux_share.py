@@ -71,10 +71,8 @@ def _share(over: float) -> float:
 
 def _finding(segment: Segment, aux: Track, at: tuple[int, int], before: float, now: float) -> Finding:
     series = of_rows(segment, "aux_loss", aux.rows, segment.values("aux_loss")[aux.rows])
-    gaps = {"before": 100 * before, "now": 100 * now, "step": series.place(at[0])}
-    text = N_(
-        "The auxiliary loss grew from {before:.2g} to {now:.2g} % of the total since step {step:,}; the main loss stands still"
-    )
+    gaps = {"before": 100 * before, "now": 100 * now, "step": series.where(at[0])}
+    text = N_("The auxiliary loss grew from {before:.2g} to {now:.2g} % of the total since {step}; the main loss stands still")
     evidence = (series.fact(N_("lowest share before"), before, at[0]), series.fact(N_("share now"), now, at[1]))
     return finding("aux_share", Severity.WARNING, series, Text(text, gaps), evidence, first=at[0], known=at[1], end=None)
 
@@ -95,8 +93,8 @@ def _fluctuates(segment: Segment, least: float) -> Iterator[Finding]:
         return
     first, known = int(hot[0]) * VARIANCE_ROWS, (int(hot[0]) + 1) * VARIANCE_ROWS
     series = of_rows(segment, "aux_loss", rows, aux[rows])
-    gaps = {"part": float(part[hot[0]]), "step": series.place(known)}
-    text = N_("{part:.0%} of the fluctuations of the total come from the auxiliary loss (step {step:,}): look at the main loss")
+    gaps = {"part": float(part[hot[0]]), "step": series.where(known)}
+    text = N_("{part:.0%} of the fluctuations of the total come from the auxiliary loss ({step}): look at the main loss")
     evidence = (series.fact(N_("share of the variance of changes"), round(float(part[hot[0]]), 3), known),)
     yield finding("aux_share", Severity.INFO, series, Text(text, gaps), evidence, first=first, known=known, end=None)
 

@@ -34,9 +34,9 @@ def _title(segment: Segment, incident: Incident) -> Text:
     gaps = gaps_of(segment, incident)
     waited, operation = incident.data.get("milliseconds"), incident.data.get("operation")
     if waited is None:
-        return Text(N_("The processes waited for one of them in vain after step {step:,} (line {line:,}): {what}"), gaps)
+        return Text(N_("The processes waited for one of them in vain after {step} (line {line:,}): {what}"), gaps)
     gaps |= {"minutes": waited / 60_000, "operation": operation or "?"}
-    return Text(N_("{operation} gave up after {minutes:.0f} min of waiting, after step {step:,} (line {line:,})"), gaps)
+    return Text(N_("{operation} gave up after {minutes:.0f} min of waiting, after {step} (line {line:,})"), gaps)
 
 
 def _evidence(incident: Incident) -> Iterator[Evidence]:

@@ -36,10 +36,10 @@ def _title(segment: Segment, incident: Incident) -> Text:
     if incident.row < 0:
         return Text(N_("Before the first training step the log tells of an error (line {line:,}): {what}"), gaps)
     if incident.survived:
-        return Text(N_("An error after step {step:,}, and training went on (line {line:,}): {what}"), gaps)
+        return Text(N_("An error after {step}, and training went on (line {line:,}): {what}"), gaps)
     if harmless(segment, incident):
         return Text(N_("An error after training was done (line {line:,}): {what}"), gaps)
-    return Text(N_("The run failed after step {step:,} (line {line:,}): {what}"), gaps)
+    return Text(N_("The run failed after {step} (line {line:,}): {what}"), gaps)
 
 
 def _evidence(incident: Incident) -> Iterator[Evidence]:

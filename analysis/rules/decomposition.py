@@ -20,7 +20,7 @@ import numpy as np
 
 from analysis.attribution import explain
 from analysis.digits import print_unit
-from analysis.evidence import fact, finding_at, place
+from analysis.evidence import fact, finding_at, where
 from analysis.findings import Finding, Severity
 from analysis.segment import Segment
 from messages import N_, Text
@@ -114,10 +114,10 @@ def _finding(segment: Segment, rows: np.ndarray, off: np.ndarray, at: tuple[int,
     row, last = int(rows[first]), int(rows[len(rows) - 1 if end is None else max(end - 1, known)])
     causes, advice = explain(segment, "decomposition", row, known=int(rows[known]))
     gap = float(np.median(off[first : known + 1]))
-    gaps = {"step": place(segment, row), "end": place(segment, last), "gap": gap}
-    title = Text(N_("Since step {step:,} the losses do not add up: {gap:+.4g} between the total and its parts"), gaps)
+    gaps = {"step": where(segment, row), "end": where(segment, last), "gap": gap}
+    title = Text(N_("Since {step} the losses do not add up: {gap:+.4g} between the total and its parts"), gaps)
     if end is not None:
-        title = Text(N_("From step {step:,} to {end:,} the losses do not add up: {gap:+.4g} between total and parts"), gaps)
+        title = Text(N_("From {step} to {end} the losses do not add up: {gap:+.4g} between total and parts"), gaps)
     return Finding(
         kind="decomposition",
         severity=Severity.WARNING,

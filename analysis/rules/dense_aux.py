@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from analysis.attribution import explain
-from analysis.evidence import fact, place
+from analysis.evidence import fact, where
 from analysis.findings import Finding, Severity
 from analysis.segment import Segment
 from messages import N_, Text
@@ -62,10 +62,10 @@ def _finding(segment: Segment, rows: np.ndarray, at: tuple[int, int, int], *, de
     row, known, last = (int(rows[place]) for place in at)
     causes, advice = explain(segment, "dense_aux", row, known=known)
     level = float(np.median(segment.values("aux_loss")[rows[at[0] : at[1] + 1]]))
-    gaps = {"level": level, "step": place(segment, row)}
+    gaps = {"level": level, "step": where(segment, row)}
     title = Text(N_("An auxiliary loss is printed ({level:.3g}): a model with routed experts? Please confirm"), gaps)
     if dense:
-        title = Text(N_("Declared dense, but the auxiliary loss is {level:.3g} since step {step:,}"), gaps)
+        title = Text(N_("Declared dense, but the auxiliary loss is {level:.3g} since {step}"), gaps)
     goes_on = at[2] == len(rows) - 1
     return Finding(
         kind="dense_aux",

@@ -21,7 +21,7 @@ import numpy as np
 
 from analysis.attribution import explain
 from analysis.belonging import in_rise, in_swing
-from analysis.evidence import fact, finding_at, median_fact, place, unlog
+from analysis.evidence import fact, finding_at, median_fact, unlog, where
 from analysis.findings import Finding, Severity
 from analysis.first_loss import first_loss
 from analysis.losses import loss_kind
@@ -164,14 +164,14 @@ def _finding(segment: Segment, column: str, loss: Track, dip: Dip) -> Finding:
     causes, advice = explain(segment, "dip", first, known=known)
     by_rate, by_epoch = _follows_rate(segment, first, known), _starts_epoch(segment, first)
     share = 100 * (1 - np.exp(-dip.depth))
-    gaps = {"share": float(share), "step": place(segment, first), "end": place(segment, last)}
-    title = Text(N_("Loss dropped {share:.3g} % below its course at step {step:,}"), gaps)
+    gaps = {"share": float(share), "step": where(segment, first), "end": where(segment, last)}
+    title = Text(N_("Loss dropped {share:.3g} % below its course at {step}"), gaps)
     if end is not None:
-        title = Text(N_("Loss dipped {share:.3g} % below its course from step {step:,} to {end:,}"), gaps)
+        title = Text(N_("Loss dipped {share:.3g} % below its course from {step} to {end}"), gaps)
     if by_rate:
-        title = Text(N_("Loss stepped down {share:.3g} % at step {step:,}, where the learning rate changed"), gaps)
+        title = Text(N_("Loss stepped down {share:.3g} % at {step}, where the learning rate changed"), gaps)
     elif by_epoch:
-        title = Text(N_("Loss stepped down {share:.3g} % at step {step:,}, where an epoch began"), gaps)
+        title = Text(N_("Loss stepped down {share:.3g} % at {step}, where an epoch began"), gaps)
     return finding_at(
         segment,
         kind="dip",
@@ -219,8 +219,8 @@ def _too_good(segment: Segment, column: str, loss: Track, near_zero: float) -> I
         return
     epoch = segment.values("epoch")[row]
     causes, advice = explain(segment, "dip", row, known=row)
-    gaps = {"level": unlog(np.median(loss.x[at - 19 : at + 1])), "step": place(segment, row), "first": begin.first}
-    title = Text(N_("Implausibly low loss: {level:.3g} by step {step:,}, from {first:.3g} at the start"), gaps)
+    gaps = {"level": unlog(np.median(loss.x[at - 19 : at + 1])), "step": where(segment, row), "first": begin.first}
+    title = Text(N_("Implausibly low loss: {level:.3g} by {step}, from {first:.3g} at the start"), gaps)
     yield finding_at(
         segment,
         kind="dip",

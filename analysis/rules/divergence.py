@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from analysis.attribution import explain
 from analysis.clues import stage_changed
 from analysis.episodes import Episode, episodes
-from analysis.evidence import fact, finding_at, median_fact, place, times, unlog
+from analysis.evidence import fact, finding_at, median_fact, times, unlog, where
 from analysis.findings import Finding, Severity
 from analysis.ladder import Octave, ladder
 from analysis.losses import loss_kind
@@ -242,10 +242,10 @@ def _finding(segment: Segment, column: str, loss: Track, rise: Rise) -> Finding:
     since = max((len(loss) if rise.end is None else rise.end) - 20, rise.first)
     level = unlog(np.median(loss.x[since:][:20]))
     causes, advice = explain(segment, "divergence", first, known=last)
-    gaps = {"step": place(segment, first), "best": unlog(rise.best), "now": level, "end": place(segment, last)}
-    title = Text(N_("Loss rises since step {step:,}: from {best:.4g} to {now:.4g}"), gaps)
+    gaps = {"step": where(segment, first), "best": unlog(rise.best), "now": level, "end": where(segment, last)}
+    title = Text(N_("Loss rises since {step}: from {best:.4g} to {now:.4g}"), gaps)
     if end is not None:
-        title = Text(N_("Loss rose from step {step:,} on and was back at {best:.4g} by step {end:,}"), gaps)
+        title = Text(N_("Loss rose from {step} on and was back at {best:.4g} by {end}"), gaps)
     return finding_at(
         segment,
         kind="divergence",

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from analysis.attribution import explain
-from analysis.evaluations import LEAST, Evaluations, evaluations, jumped
+from analysis.evaluations import LEAST, Evaluations, evaluations, jumped, where_of
 from analysis.evidence import fact, times
 from analysis.findings import Evidence, Finding, Severity
 from analysis.losses import loss_kind
@@ -57,8 +57,8 @@ def _finding(segment: Segment, known: Evaluations, at: int, moved: float) -> Fin
     row = int(known.rows[at])
     causes, advice = explain(segment, "eval_jump", row)
     before, now = float(known.loss[at - 1]), float(known.loss[at])
-    gaps = {"ratio": times(now, before), "before": before, "now": now, "step": known.step(at) or row + 1}
-    title = Text(N_("Evaluation jumped from {before:.4g} to {now:.4g} at step {step:,}; training did not"), gaps)
+    gaps = {"ratio": times(now, before), "before": before, "now": now, "step": where_of(segment, known, at)}
+    title = Text(N_("Evaluation jumped from {before:.4g} to {now:.4g} at {step}; training did not"), gaps)
     return Finding(
         kind="eval_jump",
         severity=Severity.WARNING,

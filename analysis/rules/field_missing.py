@@ -16,7 +16,7 @@ from itertools import groupby
 
 from analysis.attribution import explain
 from analysis.columns_printed import Turn, changes_form, turns
-from analysis.evidence import fact, finding_at, place
+from analysis.evidence import fact, finding_at, where
 from analysis.findings import Evidence, Finding, Severity
 from analysis.segment import Segment
 from messages import N_, Text
@@ -60,10 +60,10 @@ def _finding(segment: Segment, group: list[Turn]) -> Finding:
     last = len(segment) - 1 if back is None else back
     causes, advice = explain(segment, "field_missing", first, known=known)
     shown = ", ".join(names[:SHOWN]) + (f" (+{len(names) - SHOWN})" if len(names) > SHOWN else "")
-    gaps = {"names": shown, "step": place(segment, first), "end": place(segment, last)}
-    title = Text(N_("No longer printed since step {step:,}: {names}"), gaps)
+    gaps = {"names": shown, "step": where(segment, first), "end": where(segment, last)}
+    title = Text(N_("No longer printed since {step}: {names}"), gaps)
     if back is not None:
-        title = Text(N_("Not printed from step {step:,} to {end:,}: {names}"), gaps)
+        title = Text(N_("Not printed from {step} to {end}: {names}"), gaps)
     return finding_at(
         segment,
         kind="field_missing",

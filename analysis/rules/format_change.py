@@ -20,7 +20,7 @@ from typing import Any
 
 from analysis.attribution import explain
 from analysis.columns_printed import SAID, WINDOW, Change, Turn, changes, changes_form, turns
-from analysis.evidence import fact, finding_at, place
+from analysis.evidence import fact, finding_at, where
 from analysis.failures import shortened
 from analysis.findings import Evidence, Finding, Severity
 from analysis.segment import Segment
@@ -60,7 +60,7 @@ def _finding(segment: Segment, vanished: list[Turn], appeared: list[Turn], said:
     causes, advice = explain(segment, "format_change", first, known=known)
     names = [", ".join(sorted(turn.column for turn in side)[:SHOWN]) for side in (vanished, appeared)]
     line = said.line if said else segment.line(first) or first + 1
-    gaps = {"step": place(segment, first), "gone": names[0], "new": names[1], "line": line}
+    gaps = {"step": where(segment, first), "gone": names[0], "new": names[1], "line": line}
     finding = finding_at(
         segment,
         kind="format_change",

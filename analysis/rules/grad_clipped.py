@@ -71,8 +71,8 @@ def _pinned(norms: np.ndarray) -> np.ndarray:
 def _finding(series: Readings, reached: np.ndarray, first: int, known: int, end: int | None, limit: float | None) -> Finding:
     inside = reached[first : len(series) if end is None else end + 1]
     value = limit if limit else float(series.values[known])
-    gaps = {"share": float(np.mean(inside)), "limit": value, "step": series.place(first)}
-    title = Text(N_("{share:.0%} of the steps since step {step:,} have a gradient norm at or above the limit {limit:g}"), gaps)
+    gaps = {"share": float(np.mean(inside)), "limit": value, "step": series.where(first)}
+    title = Text(N_("{share:.0%} of the steps since {step} have a gradient norm at or above the limit {limit:g}"), gaps)
     evidence = (
         series.fact(N_("clipping limit"), value, None),
         series.fact(N_("steps at or above it"), int(np.count_nonzero(inside))),

@@ -78,10 +78,10 @@ def _creeps(x: np.ndarray, ratio: float, order: float, hold: int) -> Iterator[tu
 def _finding(segment: Segment, series: Readings, first: int, known: int, end: int | None, lowest: float) -> Finding:
     last = len(series) - 1 if end is None else end
     now = float(np.median(series.values[max(last - 50, first) : last + 1]))
-    gaps = {"ratio": times(now, float(np.exp(lowest))), "step": series.place(first), "end": series.place(last)}
-    title = Text(N_("Gradient norm has crept up to {ratio:.3g}× its lowest level since step {step:,}"), gaps)
+    gaps = {"ratio": times(now, float(np.exp(lowest))), "step": series.where(first), "end": series.where(last)}
+    title = Text(N_("Gradient norm has crept up to {ratio:.3g}× its lowest level since {step}"), gaps)
     if end is not None:
-        title = Text(N_("Gradient norm crept up from step {step:,} and came down by step {end:,}"), gaps)
+        title = Text(N_("Gradient norm crept up from {step} and came down by {end}"), gaps)
     evidence = (
         series.fact(N_("lowest level of the gradient norm"), float(np.exp(lowest)), first),
         series.fact(N_("gradient norm now"), now, last),

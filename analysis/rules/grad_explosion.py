@@ -64,7 +64,7 @@ def check_articles(segment: Segment, *, above: float = 5.0, mark_above: float = 
     """Yield the rows above `above` (possible explosion; exactly that is still good), and as a note those above mark_above,
     whose batches are suspect."""
     series = norms(segment)
-    text = N_("Gradient norm above {limit:g} in {count:,} of {all:,} rows, first at step {step:,}: it may explode")
+    text = N_("Gradient norm above {limit:g} in {count:,} of {all:,} rows, first at {step}: it may explode")
     yield from bands("grad_explosion", Severity.WARNING, series, series.values > above, above, text, unit="")
     text = N_("Gradient norm above {limit:g} in {count:,} of {all:,} rows: look at the data of these batches; clip or pause")
     yield from bands("grad_explosion", Severity.INFO, series, series.values > mark_above, mark_above, text, unit="")
@@ -118,10 +118,10 @@ def _finding(segment: Segment, norm: Track, burst: Burst) -> Finding:
     series = of_rows(segment, "grad_norm", norm.rows, np.exp(norm.x))
     ratio = times(float(series.values[burst.peak]), float(np.exp(burst.level)))
     lasting = burst.end is None and len(norm) - burst.first > LASTING_ROWS
-    gaps = {"ratio": ratio, "step": series.place(burst.first)}
-    title = Text(N_("Gradient norm rose to {ratio:.3g}× its usual value at step {step:,}"), gaps)
+    gaps = {"ratio": ratio, "step": series.where(burst.first)}
+    title = Text(N_("Gradient norm rose to {ratio:.3g}× its usual value at {step}"), gaps)
     if lasting:
-        title = Text(N_("Gradient norm rose to {ratio:.3g}× its usual value at step {step:,} and has not come back"), gaps)
+        title = Text(N_("Gradient norm rose to {ratio:.3g}× its usual value at {step} and has not come back"), gaps)
     evidence = (
         series.fact(N_("usual gradient norm before"), float(np.exp(burst.level)), max(burst.first - 1, 0)),
         series.fact(N_("highest gradient norm"), float(series.values[burst.peak]), burst.peak),

@@ -60,12 +60,10 @@ def check_articles(
     """Yield the rows below `below` (possible vanishing), and those of stretches of lasting_rows rows below lasting_below
     (check the initialisation)."""
     series = _norms(segment)
-    text = N_("Gradient norm below {limit:g} in {count:,} of {all:,} rows, first at step {step:,}: it may vanish")
+    text = N_("Gradient norm below {limit:g} in {count:,} of {all:,} rows, first at {step}: it may vanish")
     yield from bands("grad_vanishing", Severity.WARNING, series, series.values < below, below, text, unit="")
     low = most_of(series.values < lasting_below, lasting_rows, lasting_rows)
-    text = N_(
-        "Gradient norm below {limit:g} for 10 rows and more from step {step:,} on: check the initialisation (xavier_uniform_)"
-    )
+    text = N_("Gradient norm below {limit:g} for 10 rows and more from {step} on: check the initialisation (xavier_uniform_)")
     yield from bands("grad_vanishing", Severity.WARNING, series, low, lasting_below, text, unit="")
 
 
@@ -92,11 +90,11 @@ def _finding(series: Readings, middle: np.ndarray, at: int, end: int | None, the
     first = SIZE * (int(above[-1]) + 1) if len(above) else 0
     last = None if end is None else last_of(end)
     now = float(np.median(middle[at : len(middle) if end is None else end + 1]))
-    gaps = {"share": times(now, then), "step": series.place(first), "now": now}
-    title = Text(N_("Gradient norm is at {share:.2%} of what it was since step {step:,} ({now:.3g})"), gaps)
+    gaps = {"share": times(now, then), "step": series.where(first), "now": now}
+    title = Text(N_("Gradient norm is at {share:.2%} of what it was since {step} ({now:.3g})"), gaps)
     if last is not None:
-        gaps["end"] = series.place(last)
-        title = Text(N_("Gradient norm was at {share:.2%} of what it had been from step {step:,} to {end:,} ({now:.3g})"), gaps)
+        gaps["end"] = series.where(last)
+        title = Text(N_("Gradient norm was at {share:.2%} of what it had been from {step} to {end} ({now:.3g})"), gaps)
     evidence = (
         series.fact(N_("usual gradient norm before"), then, max(first - 1, 0)),
         series.fact(N_("gradient norm since"), now, last_of(at)),

@@ -59,11 +59,11 @@ def _unit(values: np.ndarray) -> float:
 
 
 def _finding(series: Readings, first: int, known: int, end: int | None, usual: float) -> Finding:
-    gaps = {"step": series.place(first), "usual": usual}
-    title = Text(N_("Gradient norm is exactly zero since step {step:,} ({usual:.3g} before)"), gaps)
+    gaps = {"step": series.where(first), "usual": usual}
+    title = Text(N_("Gradient norm is exactly zero since {step} ({usual:.3g} before)"), gaps)
     last = None if end is None else max(end - 1, first)
     if last is not None:
-        title = Text(N_("Gradient norm was exactly zero from step {step:,} to {end:,}"), gaps | {"end": series.place(last)})
+        title = Text(N_("Gradient norm was exactly zero from {step} to {end}"), gaps | {"end": series.where(last)})
     evidence = (
         series.fact(N_("usual gradient norm before"), usual, max(first - 1, 0)),
         series.fact(N_("rows with exactly zero"), (len(series) if end is None else end) - first, known),

@@ -21,7 +21,7 @@ import pandas as pd
 
 from analysis.attribution import explain
 from analysis.ending import ending
-from analysis.evidence import fact, finite, place, times
+from analysis.evidence import fact, finite, times, where
 from analysis.findings import Finding, Severity
 from analysis.pauses import spoken
 from analysis.readings import MOST, blocks, median_of
@@ -123,8 +123,8 @@ def _past(segment: Segment, gaps: Gaps, at: int, limit: float) -> Finding:
     row = int(gaps.rows[at])
     before = row if gaps.printed else int(gaps.rows[at - 1]) if at else max(row - 1, 0)
     seconds = float(gaps.seconds[at])
-    values = {"minutes": seconds / 60, "step": place(segment, before), "next": place(segment, row)}
-    title = Text(N_("Nothing was logged for {minutes:,.0f} min after step {step:,}; then it went on"), values)
+    values = {"minutes": seconds / 60, "step": where(segment, before)}
+    title = Text(N_("Nothing was logged for {minutes:,.0f} min after {step}; then it went on"), values)
     return _finding(segment, Severity.WARNING, title, (before, row, row), seconds, limit)
 
 
@@ -136,8 +136,8 @@ def _now(segment: Segment, limit: float) -> Iterator[Finding]:
     step = segment.step(last)
     if step is not None and segment.total_steps is not None and step >= segment.total_steps:
         return
-    values = {"minutes": silent / 60, "step": place(segment, last)}
-    title = Text(N_("Nothing has been logged for {minutes:,.0f} min since step {step:,}: the run seems to hang"), values)
+    values = {"minutes": silent / 60, "step": where(segment, last)}
+    title = Text(N_("Nothing has been logged for {minutes:,.0f} min since {step}: the run seems to hang"), values)
     yield _finding(segment, Severity.CRITICAL, title, (last, last, None), float(silent), limit)
 
 
@@ -192,8 +192,8 @@ def _rank(segment: Segment, rank: int, last: float, quiet: float, limit: float) 
     seconds = clock_of[1] if clock_of else np.zeros(len(segment))
     first = max(int(np.searchsorted(seconds, last, side="right")) - 1, 0)
     known = min(int(np.searchsorted(seconds, last + limit, side="right")), len(segment) - 1)
-    values = {"rank": rank, "minutes": times(quiet, 60), "step": place(segment, first)}
-    title = Text(N_("Rank {rank} has logged nothing for {minutes:,.0f} min since step {step:,}, the others go on"), values)
+    values = {"rank": rank, "minutes": times(quiet, 60), "step": where(segment, first)}
+    title = Text(N_("Rank {rank} has logged nothing for {minutes:,.0f} min since {step}, the others go on"), values)
     return _finding(segment, Severity.CRITICAL, title, (first, known, None), quiet, limit)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from analysis.attribution import explain
 from analysis.episodes import episodes
-from analysis.evidence import fact, finding_at, median_fact, place
+from analysis.evidence import at_step, fact, finding_at, median_fact, where
 from analysis.findings import Finding, Severity
 from analysis.first_loss import LARGEST_VOCABULARY, UNTRAINED, FirstLoss, first_loss
 from analysis.losses import loss_kind
@@ -86,12 +86,11 @@ def _finding(segment: Segment, column: str, loss: Track, begin: FirstLoss, known
     causes, advice = explain(segment, "initial_loss", int(loss.rows[0]), known=row)
     top = int(np.argmax(loss.x[: known + 1]))
     gaps = {"launch": _launch(segment), "loss": float(np.exp(min(loss.x[top], 690)))}
-    gaps |= {"step": place(segment, int(loss.rows[top])), "expected": begin.expected or np.log(LARGEST_VOCABULARY)}
-    text = N_("{launch} starts with a loss of {loss:.4g} (step {step:,}); no vocabulary explains more than {expected:.3g}")
+    gaps |= {"step": where(segment, int(loss.rows[top])), "expected": begin.expected or np.log(LARGEST_VOCABULARY)}
+    text = N_("{launch} starts with a loss of {loss:.4g} ({step}); no vocabulary explains more than {expected:.3g}")
     if begin.expected:
         text = N_(
-            "{launch} starts with a loss of {loss:.4g} (step {step:,}); an untrained model of this vocabulary has "
-            "{expected:.3g}"
+            "{launch} starts with a loss of {loss:.4g} ({step}); an untrained model of this vocabulary has {expected:.3g}"
         )
     title = Text(text, gaps)
     return finding_at(
@@ -115,16 +114,16 @@ def _finding(segment: Segment, column: str, loss: Track, begin: FirstLoss, known
 def _trained(segment: Segment, column: str, loss: Track, begin: FirstLoss, limits: tuple[int, int]) -> Finding:
     rows, late_step = limits
     first, row = int(loss.rows[0]), int(loss.rows[rows - 1])
-    gaps = {"launch": _launch(segment), "loss": begin.first, "step": place(segment, first)}
+    gaps = {"launch": _launch(segment), "loss": begin.first, "step": where(segment, first)}
     gaps |= {"expected": begin.expected or 0.0, "words": begin.vocabulary or 0}
     causes, advice = explain(segment, "trained_before", first, known=row)
     text = N_(
-        "{launch} begins with a trained model: its loss at step {step:,} is {loss:.4g}; untrained, with {words:,} "
+        "{launch} begins with a trained model: its loss at {step} is {loss:.4g}; untrained, with {words:,} "
         "words, it would be {expected:.3g}"
     )
     if _first_step(segment) > late_step:
         text = N_(
-            "{launch} prints its first loss at step {step:,}: {loss:.4g}, where an untrained model of {words:,} words "
+            "{launch} prints its first loss at {step}: {loss:.4g}, where an untrained model of {words:,} words "
             "has {expected:.3g}. It was trained before, or learned fast"
         )
     return finding_at(
@@ -149,9 +148,14 @@ def partly(segment: Segment) -> tuple[tuple[str, ...], Text] | None:
     begin = first_loss(segment)
     if begin is None or (begin.vocabulary is not None and begin.anew):
         return None
-    gaps = {"launch": _launch(segment), "loss": begin.first, "words": begin.implied or 0, "step": begin.step or 1}
+    gaps = {
+        "launch": _launch(segment),
+        "loss": begin.first,
+        "words": begin.implied or 0,
+        "step": at_step(segment, begin.step or 1),
+    }
     if not begin.anew:
-        text = N_("{launch} goes on with an earlier one at step {step:,}: the loss there is no first loss")
+        text = N_("{launch} goes on with an earlier one at {step}: the loss there is no first loss")
         return (), Text(text, gaps)
     if begin.implied is None:
         return ("vocab_size",), Text(

@@ -12,11 +12,12 @@ Source: a change point on block means of the run, larger than their own noise, t
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from analysis.attribution import explain
 from analysis.belonging import in_rise, in_swing
 from analysis.episodes import Episode, episodes
-from analysis.evidence import fact, finding_at, place, unlog
+from analysis.evidence import fact, finding_at, unlog, where
 from analysis.findings import Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
@@ -75,8 +76,8 @@ def _is_jump(jumps: tuple[Episode, ...], shift: Shift) -> bool:
 def _finding(segment: Segment, column: str, loss: Track, shift: Shift) -> Finding:
     row, known = int(loss.rows[shift.at]), int(loss.rows[shift.known])
     causes, advice = explain(segment, "level_shift", row, known=known)
-    gaps = {"step": place(segment, row), "before": unlog(shift.before), "after": unlog(shift.after)}
-    title = Text(N_("The level of the loss stepped from {before:.4g} to {after:.4g} near step {step:,}"), gaps)
+    gaps: dict[str, Any] = {"step": where(segment, row), "before": unlog(shift.before), "after": unlog(shift.after)}
+    title = Text(N_("The level of the loss stepped from {before:.4g} to {after:.4g} near {step}"), gaps)
     return finding_at(
         segment,
         kind="level_shift",

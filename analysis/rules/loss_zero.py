@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from analysis.attribution import explain
-from analysis.evidence import fact, place
+from analysis.evidence import fact, where
 from analysis.findings import Finding, Severity
 from analysis.losses import PREFERENCE_COLUMNS, is_reinforcement
 from analysis.noise import trailing
@@ -62,10 +62,10 @@ def _finding(segment: Segment, column: str, rows: np.ndarray, at: tuple[int, int
     row, last = int(rows[first]), int(rows[end - 1])
     goes_on = end == len(rows)
     causes, advice = explain(segment, "loss_zero", row, known=int(rows[known]))
-    gaps = {"step": place(segment, row), "count": end - first}
-    title = Text(N_("Loss is exactly zero since step {step:,}"), gaps)
+    gaps = {"step": where(segment, row), "count": end - first}
+    title = Text(N_("Loss is exactly zero since {step}"), gaps)
     if not goes_on:
-        title = Text(N_("Loss was exactly zero from step {step:,} on (rows: {count:,})"), gaps)
+        title = Text(N_("Loss was exactly zero from {step} on (rows: {count:,})"), gaps)
     return Finding(
         kind="loss_zero",
         severity=Severity.CRITICAL if goes_on else Severity.WARNING,

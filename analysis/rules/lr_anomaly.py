@@ -21,7 +21,7 @@ import numpy as np
 
 from analysis.attribution import explain
 from analysis.digits import print_unit
-from analysis.evidence import fact, finding_at, place, times
+from analysis.evidence import fact, finding_at, times, where
 from analysis.findings import Cause, Finding, Severity
 from analysis.segment import Segment
 from analysis.stretches import joined
@@ -87,7 +87,7 @@ def check_articles(
     first = next((first for first, last in joined(np.flatnonzero(below)) if last - first + 1 >= faster_rows), None)
     if first is not None:
         gaps = _gaps(segment, rows, lr, first)
-        text = Text(N_("The learning rate falls faster than its declared schedule since step {step:,}"), gaps)
+        text = Text(N_("The learning rate falls faster than its declared schedule since {step}"), gaps)
         found = _finding(segment, rows, lr, first, text, known=first + faster_rows - 1, severity=Severity.WARNING)
         quoted = N_("Weight decay set too large, as the source article has it (in AdamW it does not change the learning rate)")
         yield replace(found, causes=(*found.causes, Cause("weight_decay", Text(quoted))))
@@ -113,7 +113,7 @@ def _last_part(key: object) -> str:
 def _negative(segment: Segment, rows: np.ndarray, lr: np.ndarray) -> Iterator[Finding]:
     bad = np.flatnonzero(lr < 0)
     if len(bad):
-        text = Text(N_("The learning rate is negative from step {step:,} on ({lr:.3g})"), _gaps(segment, rows, lr, bad[0]))
+        text = Text(N_("The learning rate is negative from {step} on ({lr:.3g})"), _gaps(segment, rows, lr, bad[0]))
         yield _finding(segment, rows, lr, int(bad[0]), text, end=_end(lr, bad))
 
 
@@ -132,9 +132,9 @@ def _zero(segment: Segment, rows: np.ndarray, lr: np.ndarray, needed: int, until
         if (faded and peak < 200 * unit) or last - first + 1 < held or (progress is not None and progress >= until):
             continue
         gaps = _gaps(segment, rows, lr, first)
-        text = Text(N_("The learning rate is zero from step {step:,} on"), gaps)
+        text = Text(N_("The learning rate is zero from {step} on"), gaps)
         if faded:
-            text = Text(N_("The learning rate faded to zero by step {step:,} and training goes on"), gaps)
+            text = Text(N_("The learning rate faded to zero by {step} and training goes on"), gaps)
         end = None if last == len(lr) - 1 else int(last)
         severity = Severity.WARNING if faded else Severity.CRITICAL
         yield _finding(segment, rows, lr, int(first), text, known=int(first) + held - 1, end=end, severity=severity)
@@ -154,7 +154,7 @@ def _jumps(segment: Segment, rows: np.ndarray, lr: np.ndarray, ratio: float, set
     jumped[: settle - 1] = False
     for at in np.flatnonzero(jumped)[:10] + 1:
         gaps = {**_gaps(segment, rows, lr, at), "before": float(lr[at - 1]), "ratio": times(lr[at], lr[at - 1])}
-        text = Text(N_("The learning rate jumped {ratio:.3g}× at step {step:,}, from {before:.3g} to {lr:.3g}"), gaps)
+        text = Text(N_("The learning rate jumped {ratio:.3g}× at {step}, from {before:.3g} to {lr:.3g}"), gaps)
         yield _finding(segment, rows, lr, int(at), text, end=_back(lr, int(at), float(highest[at - 1])))
 
 
@@ -171,10 +171,8 @@ def _holes(segment: Segment, rows: np.ndarray, lr: np.ndarray, ratio: float) -> 
         if any(restart.row == rows[back] for restart in warm_restarts(segment)):
             continue
         if 0.5 <= lr[back] / lr[at - 1] <= 1.1 and np.ptp(lr[at:back]) < 0.5 * lr[at - 1]:
-            gaps = {**_gaps(segment, rows, lr, at), "before": float(lr[at - 1]), "end": place(segment, int(rows[back - 1]))}
-            text = Text(
-                N_("The learning rate fell from {before:.3g} to {lr:.3g} from step {step:,} to {end:,} and came back"), gaps
-            )
+            gaps = {**_gaps(segment, rows, lr, at), "before": float(lr[at - 1]), "end": where(segment, int(rows[back - 1]))}
+            text = Text(N_("The learning rate fell from {before:.3g} to {lr:.3g} from {step} to {end} and came back"), gaps)
             yield _finding(segment, rows, lr, int(at), text, known=back, end=back - 1, severity=Severity.WARNING)
 
 
@@ -197,9 +195,7 @@ def _collapse(
     if len(bad) and not any(row > rows[bad[0]] for row in cycles):  # the end of a cycle is low by design
         at = int(bad[0])
         gaps = {**_gaps(segment, rows, lr, at), "before": float(lr[earlier[at]]), "share": at and float(steps[at] / total)}
-        text = Text(
-            N_("The learning rate fell from {before:.3g} to {lr:.3g} by step {step:,}, at {share:.0%} of the plan"), gaps
-        )
+        text = Text(N_("The learning rate fell from {before:.3g} to {lr:.3g} by {step}, at {share:.0%} of the plan"), gaps)
         yield _finding(segment, rows, lr, at, text, end=_back_up(lr, at))
 
 
@@ -213,7 +209,7 @@ def _stuck(segment: Segment, rows: np.ndarray, lr: np.ndarray, share: float) -> 
     held = max(60, int(0.02 * (segment.total_steps or 0) / max(_interval(segment), 1)))
     if len(lr) - since > held and 0 < lr[-1] < share * peak:
         gaps = {**_gaps(segment, rows, lr, since), "peak": peak}
-        text = Text(N_("The learning rate has stood at {lr:.3g} since step {step:,}; its declared peak is {peak:.3g}"), gaps)
+        text = Text(N_("The learning rate has stood at {lr:.3g} since {step}; its declared peak is {peak:.3g}"), gaps)
         yield _finding(segment, rows, lr, since, text, known=since + held, severity=Severity.WARNING)
 
 
@@ -263,7 +259,7 @@ def _finding(
 
 
 def _gaps(segment: Segment, rows: np.ndarray, lr: np.ndarray, at: int) -> dict[str, Any]:
-    return {"step": place(segment, int(rows[at])), "lr": float(lr[at])}
+    return {"step": where(segment, int(rows[at])), "lr": float(lr[at])}
 
 
 def _end(lr: np.ndarray, bad: np.ndarray) -> int | None:

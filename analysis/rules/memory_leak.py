@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.evidence import times
+from analysis.evidence import at_step, times
 from analysis.findings import Evidence, Finding, Severity
 from analysis.hardware import hardware, installed
 from analysis.ladder import octaves
@@ -128,19 +128,19 @@ def _finding(segment: Segment, series: Readings, found: Growth, total: float | N
     last = len(series) - 1 if found.end is None else found.end
     pace, level = _pace(series, found, last)
     gib = 2**30
-    gaps = {"step": series.place(found.first), "from": series.values[found.first] / gib, "to": level / gib}
-    title = Text(N_("GPU memory has been growing since step {step:,}, from {from:.1f} to {to:.1f} GiB"), gaps)
+    gaps = {"step": series.where(found.first), "from": series.values[found.first] / gib, "to": level / gib}
+    title = Text(N_("GPU memory has been growing since {step}, from {from:.1f} to {to:.1f} GiB"), gaps)
     evidence = [
         series.fact(N_("memory when it began"), round(float(gaps["from"]), 2), found.first, "GiB"),
         series.fact(N_("memory now"), round(level / gib, 2), last, "GiB"),
     ]
     full = _full(series, last, level, pace, total)
     if found.end is not None:
-        title = Text(N_("GPU memory grew from step {step:,} to {end:,}, from {from:.1f} to {to:.1f} GiB"), gaps)
-        title = Text(title.template, gaps | {"end": series.place(last)})
+        title = Text(N_("GPU memory grew from {step} to {end}, from {from:.1f} to {to:.1f} GiB"), gaps)
+        title = Text(title.template, gaps | {"end": series.where(last)})
     elif full is not None:
-        text = N_("GPU memory has been growing since step {step:,} ({from:.1f} to {to:.1f} GiB): full at step {full:,}")
-        title = Text(text, gaps | {"full": full})
+        text = N_("GPU memory has been growing since {step} ({from:.1f} to {to:.1f} GiB): full at {full}")
+        title = Text(text, gaps | {"full": at_step(segment, full)})
         evidence += _when(segment, series, last, full)
     facts, first, known = tuple(evidence), found.first, found.known
     return finding("memory_leak", Severity.WARNING, series, title, facts, first=first, known=known, end=found.end)
@@ -170,7 +170,7 @@ def _when(segment: Segment, series: Readings, last: int, full: int) -> Iterator[
     yield series.fact(N_("memory is full at step, if it goes on like this"), full)
     known = step_time(segment)
     if known is not None and known.exact:
-        hours = times((full - series.place(last)) * float(np.median(known.series.values)), 3600)
+        hours = times((full - (series.step(last) or 0)) * float(np.median(known.series.values)), 3600)
         yield series.fact(N_("until then"), round(hours, 2), None, "h")
     if segment.total_steps:
         yield series.fact(N_("planned steps"), segment.total_steps)

@@ -48,7 +48,7 @@ def check(segment: Segment, *, warn_share: float = 0.9, critical_share: float = 
 
 def check_articles(segment: Segment, *, warn_share: float = 0.9) -> Iterator[Finding]:
     """Yield the readings above warn_share of the installed memory (36 of 40 GB are still good)."""
-    text = N_("More than {limit:.0%} of the GPU memory in use in {count:,} of {all:,} readings, first at step {step:,}")
+    text = N_("More than {limit:.0%} of the GPU memory in use in {count:,} of {all:,} readings, first at {step}")
     for column in ("memory_bytes", "memory_peak_bytes"):
         found = [
             item
@@ -74,11 +74,11 @@ def _finding(series: Readings, place: tuple[int, int, int | None], total: float,
     grown = level - float(np.median(series.values[:OF]))
     growing = grown > GROWN
     severity = Severity.CRITICAL if level > critical and growing and end is None else Severity.WARNING
-    gaps = {"share": level, "step": series.place(first), "free": (1 - level) * total / 2**30}
-    title = Text(N_("{share:.1%} of the GPU memory is in use since step {step:,}: {free:.1f} GiB are free"), gaps)
+    gaps = {"share": level, "step": series.where(first), "free": (1 - level) * total / 2**30}
+    title = Text(N_("{share:.1%} of the GPU memory is in use since {step}: {free:.1f} GiB are free"), gaps)
     if end is not None:
-        gaps["end"] = series.place(end)
-        title = Text(N_("{share:.1%} of the GPU memory was in use from step {step:,} to {end:,}"), gaps)
+        gaps["end"] = series.where(end)
+        title = Text(N_("{share:.1%} of the GPU memory was in use from {step} to {end}"), gaps)
     evidence = (
         series.fact(N_("memory in use"), round(level * total / 2**30, 2), known, "GiB"),
         series.fact(N_("memory installed"), round(total / 2**30, 2), None, "GiB"),

@@ -15,11 +15,12 @@ two levels that are compared.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from analysis.attribution import explain
-from analysis.evidence import fact, finding_at, place, unlog
+from analysis.evidence import fact, finding_at, unlog, where
 from analysis.findings import Finding, Severity
 from analysis.first_loss import first_loss
 from analysis.losses import loss_kind
@@ -180,21 +181,19 @@ def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_s
     end = None if still.began is None else int(loss.rows[still.began])
     last = len(segment) - 1 if end is None else end
     causes, advice = explain(segment, "no_learning", first, known=known)
-    gaps = {
+    gaps: dict[str, Any] = {
         "start": unlog(still.start),
         "level": unlog(still.level),
-        "step": place(segment, known),
-        "end": place(segment, last),
+        "step": where(segment, known),
+        "end": where(segment, last),
     }
-    title = Text(N_("Loss has not fallen: {start:.4g} at the start, {level:.4g} at step {step:,}"), gaps)
+    title = Text(N_("Loss has not fallen: {start:.4g} at the start, {level:.4g} at {step}"), gaps)
     if still.slow:
-        title = Text(N_("Loss falls very slowly: from {start:.4g} to {level:.4g} by step {step:,}"), gaps)
+        title = Text(N_("Loss falls very slowly: from {start:.4g} to {level:.4g} by {step}"), gaps)
         if end is not None:
-            title = Text(
-                N_("Loss fell slowly at first: {start:.4g}, still {level:.4g} at step {step:,}, until step {end:,}"), gaps
-            )
+            title = Text(N_("Loss fell slowly at first: {start:.4g}, still {level:.4g} at {step}, until {end}"), gaps)
     elif end is not None:
-        title = Text(N_("Loss did not fall until step {end:,}"), gaps)
+        title = Text(N_("Loss did not fall until {end}"), gaps)
     severe = Severity.CRITICAL if end is None and not still.slow and from_scratch else Severity.WARNING
     severe = Severity.INFO if still.slow and end is not None else severe
     return finding_at(

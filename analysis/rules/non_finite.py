@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.attribution import explain
-from analysis.evidence import fact, place
+from analysis.evidence import fact, where
 from analysis.findings import Evidence, Finding, Severity
 from analysis.segment import Segment
 from messages import N_, Text
@@ -55,7 +55,7 @@ def _overflows(segment: Segment) -> Iterator[Finding]:
     late = rows >= min(100, len(segment) // 4)
     often = int(late.sum()) > max(20, OFTEN * len(segment))
     causes, advice = explain(segment, "overflow", int(rows[0]), known=int(rows[-1]))
-    gaps = {"count": len(rows), "step": place(segment, int(rows[-1]))}
+    gaps = {"count": len(rows), "step": where(segment, int(rows[-1]))}
     yield Finding(
         kind="non_finite",
         severity=Severity.WARNING if often else Severity.INFO,
@@ -65,7 +65,7 @@ def _overflows(segment: Segment) -> Iterator[Finding]:
         known_step=segment.step(int(rows[0])),
         first_line=int(lines[0]),
         last_line=int(lines[-1]),
-        title=Text(N_("fp16 overflow: the loss scaler skipped {count:,} steps, the last near step {step:,}"), gaps),
+        title=Text(N_("fp16 overflow: the loss scaler skipped {count:,} steps, the last near {step}"), gaps),
         evidence=(fact(N_("steps skipped"), len(rows), segment=segment, row=int(rows[0])),),
         causes=causes,
         advice=advice,
@@ -97,7 +97,7 @@ def _finding(segment: Segment, names: list[str], bad: np.ndarray, good: np.ndarr
         known_step=segment.step(first),
         first_line=segment.line(first),
         last_line=segment.line(last),
-        title=_title(len(rows), place(segment, first), recovered=recovered, gradients=gradients),
+        title=_title(len(rows), where(segment, first), recovered=recovered, gradients=gradients),
         evidence=tuple(_evidence(segment, names, rows, after)),
         causes=causes,
         advice=advice,
@@ -111,13 +111,13 @@ def _severity(*, recovered: bool, gradients: bool, long: bool) -> Severity:
     return Severity.WARNING if recovered else Severity.CRITICAL
 
 
-def _title(count: int, step: int, *, recovered: bool, gradients: bool) -> Text:
+def _title(count: int, step: Text, *, recovered: bool, gradients: bool) -> Text:
     gaps = {"count": count, "step": step}
     if gradients:
-        return Text(N_("Gradient norm was NaN or infinite from step {step:,} on (rows: {count:,}); the loss was not"), gaps)
+        return Text(N_("Gradient norm was NaN or infinite from {step} on (rows: {count:,}); the loss was not"), gaps)
     if recovered:
-        return Text(N_("Loss was NaN or infinite from step {step:,} on (rows: {count:,}), and came back"), gaps)
-    return Text(N_("Loss is NaN or infinite since step {step:,} (rows: {count:,})"), gaps)
+        return Text(N_("Loss was NaN or infinite from {step} on (rows: {count:,}), and came back"), gaps)
+    return Text(N_("Loss is NaN or infinite since {step} (rows: {count:,})"), gaps)
 
 
 def _evaluations(segment: Segment) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from analysis.attribution import explain
-from analysis.evidence import fact, finding_at, place
+from analysis.evidence import fact, finding_at, where
 from analysis.findings import Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import TO_SIGMA, Track, track
@@ -231,12 +231,12 @@ def _finding(segment: Segment, column: str, loss: Track, swing: Swing) -> Findin
     period = None if swing.period is None else swing.period * _interval(segment, first, known)
     repeats = swing.period is not None and _is_epoch(segment, swing.period, first, known)
     cycles = swing.period is not None and _is_cycle(segment, swing.period)
-    gaps = {"swing": 100 * swing.amplitude, "step": place(segment, first), "period": period, "growth": swing.growth}
-    title = Text(N_("Loss goes up and down by ±{swing:.3g} % since step {step:,}"), gaps)
+    gaps = {"swing": 100 * swing.amplitude, "step": where(segment, first), "period": period, "growth": swing.growth}
+    title = Text(N_("Loss goes up and down by ±{swing:.3g} % since {step}"), gaps)
     if swing.growth is not None:
-        title = Text(N_("Loss fluctuates {growth:.2g}× as much as before since step {step:,} (±{swing:.3g} %)"), gaps)
+        title = Text(N_("Loss fluctuates {growth:.2g}× as much as before since {step} (±{swing:.3g} %)"), gaps)
     if period is not None:
-        title = Text(N_("Loss swings by ±{swing:.3g} % every {period:,.4g} steps since step {step:,}"), gaps)
+        title = Text(N_("Loss swings by ±{swing:.3g} % every {period:,.4g} steps since {step}"), gaps)
     if repeats:
         title = Text(N_("Loss swings by ±{swing:.3g} % with each epoch ({period:,.4g} steps)"), gaps)
     if cycles:

@@ -51,14 +51,12 @@ def _title(segment: Segment, incident: Incident) -> Text:
     if incident.row < 0:
         return Text(N_("Out of memory before any training step was printed (line {line:,}): {what}"), gaps)
     if data.get("host"):
-        return Text(N_("The machine ran out of memory after step {step:,} (line {line:,}): {what}"), gaps)
+        return Text(N_("The machine ran out of memory after {step} (line {line:,}): {what}"), gaps)
     if "tried_bytes" not in data:
-        return Text(N_("Out of memory after step {step:,} (line {line:,}): {what}"), gaps)
+        return Text(N_("Out of memory after {step} (line {line:,}): {what}"), gaps)
     if gaps["gpus"] > 1:
-        return Text(
-            N_("Out of memory on {gpus} GPUs after step {step:,} (line {line:,}): {tried:.2f} GiB more did not fit"), gaps
-        )
-    return Text(N_("Out of memory after step {step:,} (line {line:,}): {tried:.2f} GiB more did not fit"), gaps)
+        return Text(N_("Out of memory on {gpus} GPUs after {step} (line {line:,}): {tried:.2f} GiB more did not fit"), gaps)
+    return Text(N_("Out of memory after {step} (line {line:,}): {tried:.2f} GiB more did not fit"), gaps)
 
 
 def _gpu(event: Mapping[str, Any]) -> int | None:

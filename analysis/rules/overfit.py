@@ -20,8 +20,8 @@ import bottleneck as bn
 import numpy as np
 
 from analysis.attribution import explain
-from analysis.evaluations import Evaluations, evaluations, jumped, noise_of
-from analysis.evidence import finding_at, median_fact, times, unlog
+from analysis.evaluations import Evaluations, evaluations, jumped, noise_of, where_of
+from analysis.evidence import finding_at, median_fact, times, unlog, where
 from analysis.findings import Evidence, Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
@@ -148,14 +148,14 @@ def _finding(segment: Segment, column: str, loss: Track, known: Evaluations, wor
     causes, advice = explain(segment, "overfit", first, known=row)
     last = known.loss[max(now - 2, worse.best + 1) : now + 1]
     gaps: dict[str, Any] = {"best": float(known.loss[worse.best]), "now": float(np.median(last)), "count": len(last)}
-    gaps["step"] = known.step(worse.best) or first + 1
+    gaps["step"] = where_of(segment, known, worse.best)
     text = N_(
-        "Evaluation got worse since step {step:,}: from {best:.4g} to {now:.4g}, the median of the last {count}, while "
+        "Evaluation got worse since {step}: from {best:.4g} to {now:.4g}, the median of the last {count}, while "
         "training improved"
     )
     title = Text(text, gaps)
     if worse.back is not None:
-        title = Text(N_("Evaluation got worse after step {step:,} ({best:.4g}) and recovered"), gaps)
+        title = Text(N_("Evaluation got worse after {step} ({best:.4g}) and recovered"), gaps)
     return Finding(
         kind="overfit",
         severity=Severity.WARNING if worse.back is None else Severity.INFO,
@@ -197,10 +197,8 @@ def _memorised(segment: Segment, column: str, loss: Track) -> Iterator[Finding]:
     row = int(loss.rows[low[0]])
     causes, advice = explain(segment, "overfit", row)
     level = unlog(np.median(loss.x[low[0] - 19 : low[0] + 1]))
-    gaps = {"level": level, "epoch": float(epoch[low[0]]), "step": segment.step(row) or row + 1}
-    text = N_(
-        "Training loss is down to {level:.3g} in epoch {epoch:.0f} (step {step:,}): learned by heart; no evaluation tells more"
-    )
+    gaps = {"level": level, "epoch": float(epoch[low[0]]), "step": where(segment, row)}
+    text = N_("Training loss is down to {level:.3g} in epoch {epoch:.0f} ({step}): learned by heart; no evaluation tells more")
     yield finding_at(
         segment,
         kind="overfit",

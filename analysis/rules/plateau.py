@@ -22,7 +22,7 @@ import bottleneck as bn
 import numpy as np
 
 from analysis.attribution import explain
-from analysis.evidence import fact, finding_at, place, unlog
+from analysis.evidence import fact, finding_at, unlog, where
 from analysis.findings import Cause, Finding, Severity
 from analysis.ladder import BASE_ROWS, Octave, ladder
 from analysis.losses import loss_kind
@@ -202,7 +202,7 @@ def _finding(segment: Segment, column: str, loss: Track, flat: Flat, *, certain:
         first=first,
         known=known,
         end=end,
-        title=_title(loss, flat, {"step": place(segment, first), "end": place(segment, last)}),
+        title=_title(loss, flat, {"step": where(segment, first), "end": where(segment, last)}),
         evidence=(
             fact(N_("{column}: mean level when this was known"), unlog(flat.level), column=column),
             fact(N_("fall over the last doubling of rows, share"), float(f"{flat.gain:.3g}")),
@@ -223,11 +223,11 @@ def _title(loss: Track, flat: Flat, gaps: dict[str, Any]) -> Text:
     gaps |= {"level": unlog(flat.level), "before": unlog(before), "now": unlog(now)}
     if before - now > max(FELL_ERRORS * error, FELL):
         if flat.end is None:
-            return Text(N_("Loss has fallen only slowly since step {step:,}: from {before:.4g} to {now:.4g}"), gaps)
-        return Text(N_("Loss fell only slowly from step {step:,} to {end:,}: from {before:.4g} to {now:.4g}"), gaps)
+            return Text(N_("Loss has fallen only slowly since {step}: from {before:.4g} to {now:.4g}"), gaps)
+        return Text(N_("Loss fell only slowly from {step} to {end}: from {before:.4g} to {now:.4g}"), gaps)
     if flat.end is None:
-        return Text(N_("Loss has stood at {level:.4g} since step {step:,}"), gaps)
-    return Text(N_("Loss stood at {level:.4g} from step {step:,} to {end:,}"), gaps)
+        return Text(N_("Loss has stood at {level:.4g} since {step}"), gaps)
+    return Text(N_("Loss stood at {level:.4g} from {step} to {end}"), gaps)
 
 
 def sick() -> Segment:

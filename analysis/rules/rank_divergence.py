@@ -13,6 +13,7 @@ Source: rank comparison of the source articles; median over 100 steps of each ra
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -63,11 +64,11 @@ def _finding(
     began = SIZE * min(start + (int(within[-1]) + 1 if len(within) else 0), first)
     last = None if end is None else last_of(end)
     now = float(np.expm1(level[-1] if end is None else level[known]))
-    gaps = {"rank": int(table.numbers[column]), "share": now, "step": table.series.place(began)}
-    title = Text(N_("The loss of rank {rank} is {share:+.1%} off the other ranks since step {step:,}"), gaps)
+    gaps: dict[str, Any] = {"rank": int(table.numbers[column]), "share": now, "step": table.series.where(began)}
+    title = Text(N_("The loss of rank {rank} is {share:+.1%} off the other ranks since {step}"), gaps)
     if last is not None:
-        gaps["end"] = table.series.place(last)
-        title = Text(N_("The loss of rank {rank} was {share:+.1%} off the other ranks from step {step:,} to {end:,}"), gaps)
+        gaps["end"] = table.series.where(last)
+        title = Text(N_("The loss of rank {rank} was {share:+.1%} off the other ranks from {step} to {end}"), gaps)
     evidence = (
         table.series.fact(N_("rank"), gaps["rank"]),
         table.series.fact(N_("its distance from the median of all ranks"), f"{now:+.2%}", last_of(known)),

@@ -53,11 +53,11 @@ def _moves(values: np.ndarray) -> np.ndarray:
 def _finding(table: Ranks, same: np.ndarray, first: int, known: int, end: int | None) -> Finding:
     alike = table.numbers[: same.shape[1]][same[first : known + 1].mean(axis=0) > 0.5]
     from_start = first <= 1
-    gaps = {"ranks": ", ".join(str(int(number)) for number in alike[:8]), "step": table.series.place(first)}
-    title = Text(N_("Ranks {ranks} print the same loss since step {step:,}: do they train on the same data?"), gaps)
+    gaps = {"ranks": ", ".join(str(int(number)) for number in alike[:8]), "step": table.series.where(first)}
+    title = Text(N_("Ranks {ranks} print the same loss since {step}: do they train on the same data?"), gaps)
     if end is not None:
-        gaps["end"] = table.series.place(end)
-        title = Text(N_("Ranks {ranks} printed the same loss from step {step:,} to {end:,}"), gaps)
+        gaps["end"] = table.series.where(end)
+        title = Text(N_("Ranks {ranks} printed the same loss from {step} to {end}"), gaps)
     steps = (len(same) if end is None else end) - first
     evidence = (
         table.series.fact(N_("ranks compared"), same.shape[1]),

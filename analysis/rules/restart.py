@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.attribution import explain
-from analysis.evidence import fact, finite, place, times
+from analysis.evidence import fact, finite, place, times, where
 from analysis.findings import Evidence, Finding, Severity
 from analysis.readings import MOST
 from analysis.rejoin import AROUND, loss_change
@@ -60,13 +60,13 @@ def _launched(segment: Segment) -> Finding:
     told = segment.events[segment.events["kind"] == "launch"] if len(segment.events) else segment.events
     data = told["data"].iloc[0] if len(told) and isinstance(told["data"].iloc[0], Mapping) else {}
     before, step = data.get("from"), place(segment, 0)
-    gaps = {"number": segment.number + 1, "step": step, "before": before}
-    title = Text(N_("Launch {number} of this log begins at step {step:,}; launches are judged one by one"), gaps)
+    gaps = {"number": segment.number + 1, "step": where(segment, 0), "before": before}
+    title = Text(N_("Launch {number} of this log begins at {step}; launches are judged one by one"), gaps)
     if isinstance(before, int | float) and before > step:
         text = N_(
-            "Launch {number} of this log begins: the step falls from {before:,.0f} to {step:,}; launches are judged one by one"
+            "Launch {number} of this log begins: the step falls from {before:,.0f} to {first:,}; launches are judged one by one"
         )
-        title = Text(text, gaps)
+        title = Text(text, gaps | {"first": step})
     evidence = (fact(N_("launches before"), segment.number, segment=segment, row=0),)
     return _finding(segment, Severity.INFO, 0, title, evidence, kind="launch")
 
@@ -75,12 +75,10 @@ def _fallen(segment: Segment, row: int, deviations: float, least: float) -> Find
     again = _again(segment, row)
     change, error = loss_change(segment, row)
     differs = change is not None and abs(change) > max(deviations * error, least)
-    gaps = {"step": place(segment, row), "before": place(segment, row - 1), "steps": again.steps, "change": change or 0.0}
-    title = Text(N_("Restarted at step {step:,} after step {before:,}: {steps:,.0f} steps are done again"), gaps)
+    gaps = {"step": where(segment, row), "before": where(segment, row - 1), "steps": again.steps, "change": change or 0.0}
+    title = Text(N_("Restarted at {step} after {before}: {steps:,.0f} steps are done again"), gaps)
     if differs:
-        title = Text(
-            N_("Restarted at step {step:,} after step {before:,}, and the loss is {change:+.0%} off where it was"), gaps
-        )
+        title = Text(N_("Restarted at {step} after {before}, and the loss is {change:+.0%} off where it was"), gaps)
     severity = Severity.WARNING if differs else Severity.INFO
     return _finding(segment, severity, row, title, tuple(_evidence(segment, row, again, change)))
 
@@ -132,7 +130,7 @@ def _spoken(segment: Segment, fallen: np.ndarray) -> Iterator[Finding]:
             continue
         step = place(segment, int(row))
         if row:
-            title = Text(N_("The log says that it resumed, before step {step:,}"), {"step": step})
+            title = Text(N_("The log says that it resumed, before {step}"), {"step": where(segment, int(row))})
         elif len(segment) > 1 and step > 2 * max(place(segment, 1) - step, 1):
             title = Text(N_("Continues an earlier run from a checkpoint: the first step here is {step:,}"), {"step": step})
         else:

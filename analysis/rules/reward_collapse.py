@@ -19,7 +19,7 @@ import bottleneck as bn
 import numpy as np
 
 from analysis.attribution import explain
-from analysis.evidence import fact, finding_at, place
+from analysis.evidence import fact, finding_at, where
 from analysis.findings import Evidence, Finding, Severity
 from analysis.noise import TO_SIGMA
 from analysis.segment import Segment
@@ -30,10 +30,10 @@ SIGNALS = ("response_length", "entropy", "reward", "kl")
 LEAST = 8  # values of a signal
 CLOSE = 0.1  # of the rows so far, at least 30: signs within it belong together
 TITLES = {
-    "response_length": N_("Answers have shrunk from {before:.4g} to {now:.4g} tokens by step {step:,}: the policy collapsed"),
-    "entropy": N_("The policy lost its randomness by step {step:,}: entropy from {before:.3g} to {now:.3g}"),
-    "reward": N_("Reward fell from {before:.4g} to {now:.4g} by step {step:,}"),
-    "kl": N_("The policy ran away from its reference by step {step:,}: KL from {before:.3g} to {now:.3g}"),
+    "response_length": N_("Answers have shrunk from {before:.4g} to {now:.4g} tokens by {step}: the policy collapsed"),
+    "entropy": N_("The policy lost its randomness by {step}: entropy from {before:.3g} to {now:.3g}"),
+    "reward": N_("Reward fell from {before:.4g} to {now:.4g} by {step}"),
+    "kl": N_("The policy ran away from its reference by {step}: KL from {before:.3g} to {now:.3g}"),
 }
 LABELS = {
     "response_length": N_("answer length"),
@@ -173,7 +173,7 @@ def _finding(segment: Segment, group: list[Sign]) -> Finding:
     back = None if any(sign.back is None for sign in group) else max(sign.back or 0 for sign in group)
     causes, advice = explain(segment, "reward_collapse", first, known=lead.known)
     sure = len(group) > 1 or lead.extreme or lead.name == "response_length"
-    gaps = {"before": lead.before, "now": lead.now, "step": place(segment, lead.known)}
+    gaps = {"before": lead.before, "now": lead.now, "step": where(segment, lead.known)}
     return finding_at(
         segment,
         kind="reward_collapse",

@@ -73,11 +73,11 @@ def _finding(segment: Segment, known: StepTime, start: int, stop: int, rise: Ris
         return
     if end is None and stop < len(series):
         end = stop - start - 1
-    gaps = {"ratio": times(now, usual), "step": series.place(start + first)}
-    title = Text(N_("Steps take {ratio:.3g}× as long since step {step:,}"), gaps)
+    gaps = {"ratio": times(now, usual), "step": series.where(start + first)}
+    title = Text(N_("Steps take {ratio:.3g}× as long since {step}"), gaps)
     if end is not None:
-        gaps["end"] = series.place(start + end)
-        title = Text(N_("Steps took {ratio:.3g}× as long from step {step:,} to {end:,}"), gaps)
+        gaps["end"] = series.where(start + end)
+        title = Text(N_("Steps took {ratio:.3g}× as long from {step} to {end}"), gaps)
     evidence = [
         series.fact(N_("step time before"), usual, start + max(first - 1, 0), _unit(known)),
         series.fact(N_("step time since"), now, start + at, _unit(known)),
@@ -125,8 +125,8 @@ def _waiting(segment: Segment, known: StepTime | None, ratio: float, share: floa
             usual, now = float(np.exp(rise.usual)), float(np.median(series.values[first : at + 1]))
             if now < share * step:
                 continue
-            gaps = {"ratio": times(now, usual), "step": series.place(first), "part": times(now, step)}
-            title = Text(N_("Waiting for data takes {ratio:.3g}× as long since step {step:,}: {part:.0%} of a step"), gaps)
+            gaps = {"ratio": times(now, usual), "step": series.where(first), "part": times(now, step)}
+            title = Text(N_("Waiting for data takes {ratio:.3g}× as long since {step}: {part:.0%} of a step"), gaps)
             evidence = (
                 series.fact(N_("waiting for data before"), usual, max(first - 1, 0), "s"),
                 series.fact(N_("waiting for data since"), now, at, "s"),

@@ -22,7 +22,7 @@ from analysis.attribution import FIRST, explain
 from analysis.belonging import at_restart, in_step, in_swing
 from analysis.clues import stage_changed
 from analysis.episodes import MOST, Episode, Limits, episodes, jumps_by_ratio, reaches
-from analysis.evidence import fact, finding_at, place, unlog
+from analysis.evidence import fact, finding_at, unlog, where
 from analysis.findings import Cause, Evidence, Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
@@ -97,9 +97,9 @@ def check_articles(
 def _recovered(segment: Segment, loss: Track, jump: Episode) -> Text | None:
     if jump.back is None:
         return None
-    first, end = (place(segment, int(loss.rows[at])) for at in (jump.first, jump.back))
+    first, end = (where(segment, int(loss.rows[at])) for at in (jump.first, jump.back))
     gaps = {"ratio": jump.ratio(loss), "step": first, "end": end}
-    return Text(N_("Recovered spike: loss jumped {ratio:.3g}× at step {step:,} and was back by step {end:,}"), gaps)
+    return Text(N_("Recovered spike: loss jumped {ratio:.3g}× at {step} and was back by {end}"), gaps)
 
 
 def _only_in_total(
@@ -138,9 +138,9 @@ def _planned(segment: Segment, column: str, jumps: list[Episode]) -> Finding:
     row, end = int(loss.rows[jumps[0].first]), len(loss) - 1 if last.back is None else last.back
     highest = max(jumps, key=lambda jump: jump.ratio(loss))
     causes, advice = explain(segment, "warm_restart", row, known=int(loss.rows[jumps[0].known]))
-    gaps = {"ratio": highest.ratio(loss), "count": len(jumps), "step": place(segment, row)}
+    gaps = {"ratio": highest.ratio(loss), "count": len(jumps), "step": where(segment, row)}
     text = N_(
-        "Loss rises up to {ratio:.3g}× with warm restarts of the learning rate ({count} so far, the first at step {step:,}): "
+        "Loss rises up to {ratio:.3g}× with warm restarts of the learning rate ({count} so far, the first at {step}): "
         "this belongs to the schedule"
     )
     return finding_at(
@@ -178,18 +178,18 @@ def _severity(segment: Segment, loss: Track, episode: Episode) -> Severity:
 
 
 def _title(segment: Segment, loss: Track, episode: Episode) -> Text:
-    first, peak = (place(segment, int(loss.rows[at])) for at in (episode.first, episode.peak))
+    first, peak = (where(segment, int(loss.rows[at])) for at in (episode.first, episode.peak))
     gaps = {"ratio": episode.ratio(loss), "step": first, "peak": peak}
     if episode.back is None and peak != first:
-        return Text(N_("Loss jumped {ratio:.3g}× from step {step:,} to {peak:,} and has not come back yet"), gaps)
+        return Text(N_("Loss jumped {ratio:.3g}× from {step} to {peak} and has not come back yet"), gaps)
     if episode.back is None:
-        return Text(N_("Loss jumped {ratio:.3g}× at step {step:,} and has not come back yet"), gaps)
+        return Text(N_("Loss jumped {ratio:.3g}× at {step} and has not come back yet"), gaps)
     if episode.lone and episode.back == episode.first + 1:
-        return Text(N_("One raised row at step {step:,}: loss {ratio:.3g}× its level, normal again at the next"), gaps)
-    gaps["end"] = place(segment, int(loss.rows[episode.back]))
+        return Text(N_("One raised row at {step}: loss {ratio:.3g}× its level, normal again at the next"), gaps)
+    gaps["end"] = where(segment, int(loss.rows[episode.back]))
     if peak != first:
-        return Text(N_("Loss jumped {ratio:.3g}× from step {step:,} to {peak:,} and was back by step {end:,}"), gaps)
-    return Text(N_("Loss jumped {ratio:.3g}× at step {step:,} and was back by step {end:,}"), gaps)
+        return Text(N_("Loss jumped {ratio:.3g}× from {step} to {peak} and was back by {end}"), gaps)
+    return Text(N_("Loss jumped {ratio:.3g}× at {step} and was back by {end}"), gaps)
 
 
 def jump_evidence(segment: Segment, column: str, episode: Episode) -> Iterator[Evidence]:

@@ -20,7 +20,7 @@ import numpy as np
 from analysis.attribution import explain
 from analysis.belonging import at_restart
 from analysis.episodes import Episode, Limits, episodes
-from analysis.evidence import fact, place
+from analysis.evidence import fact, where
 from analysis.findings import Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
@@ -101,10 +101,10 @@ def _finding(segment: Segment, column: str, loss: Track, cluster: Cluster, windo
     calm = len(loss) - cluster.last > max(window[0], window[1] * len(loss))
     last = int(loss.rows[min(cluster.last, len(loss) - 1)])
     causes, advice = explain(segment, "spike_cluster", first, known=last)
-    gaps = {"count": cluster.count, "step": place(segment, first), "end": place(segment, last), "lost": cluster.lost}
-    title = Text(N_("{count} spikes of the loss since step {step:,}: they keep coming"), gaps)
+    gaps = {"count": cluster.count, "step": where(segment, first), "end": where(segment, last), "lost": cluster.lost}
+    title = Text(N_("{count} spikes of the loss since {step}: they keep coming"), gaps)
     if calm:
-        title = Text(N_("{count} spikes of the loss between steps {step:,} and {end:,}, none since"), gaps)
+        title = Text(N_("{count} spikes of the loss between {step} and {end}, none since"), gaps)
     return Finding(
         kind="spike_cluster",
         severity=Severity.WARNING if calm else Severity.CRITICAL,

@@ -18,7 +18,7 @@ from analysis.attribution import explain
 from analysis.belonging import at_restart
 from analysis.clues import stage_changed
 from analysis.episodes import Episode, Limits, episodes, jumps_by_ratio
-from analysis.evidence import finding_at, median_fact, place
+from analysis.evidence import finding_at, median_fact, where
 from analysis.findings import Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import track
@@ -60,12 +60,12 @@ def _finding(segment: Segment, column: str, episode: Episode, judged: int) -> Fi
     row, known = int(loss.rows[episode.first]), int(loss.rows[judged])
     end = None if episode.back is None else int(loss.rows[episode.back])
     causes, advice = explain(segment, "spike_unrecovered", row)
-    gaps = {"ratio": episode.ratio(loss), "step": place(segment, row), "rows": judged - episode.first}
-    title = Text(N_("Loss jumped {ratio:.3g}× at step {step:,} and has not come back"), gaps)
+    gaps = {"ratio": episode.ratio(loss), "step": where(segment, row), "rows": judged - episode.first}
+    title = Text(N_("Loss jumped {ratio:.3g}× at {step} and has not come back"), gaps)
     if end is not None:
         title = Text(
-            N_("Loss jumped {ratio:.3g}× at step {step:,} and came back only by step {end:,}"),
-            gaps | {"end": place(segment, end)},
+            N_("Loss jumped {ratio:.3g}× at {step} and came back only by {end}"),
+            gaps | {"end": where(segment, end)},
         )
     return finding_at(
         segment,

@@ -69,8 +69,8 @@ def _finding(
     first, last = start + began * SIZE, None if end is None else start + last_of(end)
     if last is None and stop < len(series):
         last = stop - 1
-    gaps = {"spread": spread, "ratio": times(spread, usual), "step": series.place(first)}
-    title = Text(N_("Step time varies by {spread:.0%} since step {step:,}, {ratio:.3g}× as much as before"), gaps)
+    gaps = {"spread": spread, "ratio": times(spread, usual), "step": series.where(first)}
+    title = Text(N_("Step time varies by {spread:.0%} since {step}, {ratio:.3g}× as much as before"), gaps)
     evidence = (
         series.fact(N_("spread of the step time before"), f"{usual:.2%}"),
         series.fact(N_("spread of the step time since"), f"{spread:.2%}", start + last_of(at)),

@@ -53,7 +53,7 @@ def _finding(found: Pauses, place: int) -> Finding:
     series, at = found.series, int(found.at[place])
     ratio = float(np.exp(min(found.over[place], 500)))
     unit = "s" if found.known.exact else ""
-    title = Text(N_("Step {step:,} took {ratio:.3g}× the usual time"), {"step": series.place(at), "ratio": ratio})
+    title = Text(N_("A step took {ratio:.3g}× the usual time, at {step}"), {"step": series.where(at), "ratio": ratio})
     evidence = (
         series.fact(N_("step time"), float(series.values[at]), at, unit),
         series.fact(N_("usual step time"), float(series.values[at] / ratio), None, unit),

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from analysis.attribution import explain
 from analysis.columns_printed import changes
 from analysis.ending import Incident, incidents
+from analysis.evidence import where
 from analysis.failures import DONE, failure, gaps_of, incidents_of
 from analysis.findings import Evidence, Finding, Severity
 from analysis.segment import Segment
@@ -41,7 +42,7 @@ def _breaks_off(segment: Segment) -> Iterator[Finding]:
     finished = len(segment.events) and segment.events["kind"].eq("training_finished").any()
     if progress is None or step is None or progress >= DONE or finished:
         return
-    gaps = {"step": step, "total": segment.total_steps or 0, "share": progress}
+    gaps = {"step": where(segment, last), "total": segment.total_steps or 0, "share": progress}
     causes, advice = explain(segment, "stopped", last)
     yield Finding(
         kind="stopped",
@@ -52,7 +53,7 @@ def _breaks_off(segment: Segment) -> Iterator[Finding]:
         known_step=step,
         first_line=segment.line(last),
         last_line=segment.line(last),
-        title=Text(N_("The log ends at step {step:,} of {total:,} without saying why: still running, cut off or killed"), gaps),
+        title=Text(N_("The log ends at {step} of {total:,} without saying why: still running, cut off or killed"), gaps),
         evidence=(Evidence(Text(N_("done, share of the plan")), round(progress, 4), step=step),),
         causes=causes,
         advice=advice,
@@ -64,17 +65,17 @@ def _title(segment: Segment, incident: Incident) -> Text:
     if incident.row < 0:
         return Text(N_("It was stopped before any training step was printed (line {line:,}): {what}"), gaps)
     if incident.survived:
-        return Text(N_("It was interrupted after step {step:,} (line {line:,}) and went on"), gaps)
+        return Text(N_("It was interrupted after {step} (line {line:,}) and went on"), gaps)
     if incident.data.get("reason") == "time_limit":
-        return Text(N_("Its time limit ended the run after step {step:,} (line {line:,})"), gaps)
+        return Text(N_("Its time limit ended the run after {step} (line {line:,})"), gaps)
     if incident.root["kind"] == "cancelled":
-        return Text(N_("The scheduler ended the run after step {step:,} (line {line:,})"), gaps)
+        return Text(N_("The scheduler ended the run after {step} (line {line:,})"), gaps)
     if incident.data.get("signal") not in (None, "SIGINT"):
         gaps["signal"] = str(incident.data["signal"])
-        return Text(N_("A signal from outside ({signal}) ended the run after step {step:,} (line {line:,})"), gaps)
+        return Text(N_("A signal from outside ({signal}) ended the run after {step} (line {line:,})"), gaps)
     if segment.total_steps:
-        return Text(N_("The run was stopped by hand after step {step:,} of {total:,} (line {line:,})"), gaps)
-    return Text(N_("The run was stopped by hand after step {step:,} (line {line:,})"), gaps)
+        return Text(N_("The run was stopped by hand after {step} of {total:,} (line {line:,})"), gaps)
+    return Text(N_("The run was stopped by hand after {step} (line {line:,})"), gaps)
 
 
 def _evidence(segment: Segment, incident: Incident) -> Iterator[Evidence]:

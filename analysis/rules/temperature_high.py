@@ -41,7 +41,7 @@ def check(segment: Segment, *, limit_celsius: float = 85.0) -> Iterator[Finding]
 
 def check_articles(segment: Segment, *, limit_celsius: float = 85.0) -> Iterator[Finding]:
     """Yield the readings above limit_celsius (exactly that is still good)."""
-    text = N_("GPU temperature above {limit:g} °C in {count:,} of {all:,} readings, first at step {step:,}")
+    text = N_("GPU temperature above {limit:g} °C in {count:,} of {all:,} readings, first at {step}")
     for series in hardware(segment, "gpu_temperature_celsius"):
         inside = series.values > limit_celsius
         yield from bands("temperature_high", Severity.WARNING, series, inside, limit_celsius, text, unit="°C")
@@ -49,14 +49,14 @@ def check_articles(segment: Segment, *, limit_celsius: float = 85.0) -> Iterator
 
 def _finding(series: Readings, first: int, known: int, end: int | None, limit: float) -> Finding:
     inside = series.values[first : len(series) if end is None else end + 1]
-    gaps = {"now": float(np.median(inside)), "step": series.place(first)}
+    gaps = {"now": float(np.median(inside)), "step": series.where(first)}
     slower = _slower(series, first, known)
-    title = Text(N_("The GPU has been at {now:.0f} °C since step {step:,}"), gaps)
+    title = Text(N_("The GPU has been at {now:.0f} °C since {step}"), gaps)
     if end is not None:
-        title = Text(N_("The GPU was at {now:.0f} °C from step {step:,} to {end:,}"), gaps | {"end": series.place(end)})
+        title = Text(N_("The GPU was at {now:.0f} °C from {step} to {end}"), gaps | {"end": series.where(end)})
     elif slower > SLOWER:
         title = Text(
-            N_("The GPU has been at {now:.0f} °C since step {step:,}, and steps take {ratio:.3g}× as long"),
+            N_("The GPU has been at {now:.0f} °C since {step}, and steps take {ratio:.3g}× as long"),
             gaps | {"ratio": slower},
         )
     evidence = [

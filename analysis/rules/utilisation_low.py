@@ -13,6 +13,7 @@ Source: the utilisation bands of common practice (70, 50, 30 %); here the median
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -67,10 +68,10 @@ def _finding(series: Readings, first: int, known: int, end: int | None, limit: f
     began += int(np.argmax(low))
     last = None if end is None else last_of(end)
     inside = series.values[began : len(series) if last is None else last + 1]
-    gaps = {"now": float(np.median(inside)), "step": series.place(began)}
-    title = Text(N_("GPU utilisation is {now:.0f} % since step {step:,}"), gaps)
+    gaps: dict[str, Any] = {"now": float(np.median(inside)), "step": series.where(began)}
+    title = Text(N_("GPU utilisation is {now:.0f} % since {step}"), gaps)
     if last is not None:
-        title = Text(N_("GPU utilisation was {now:.0f} % from step {step:,} to {end:,}"), gaps | {"end": series.place(last)})
+        title = Text(N_("GPU utilisation was {now:.0f} % from {step} to {end}"), gaps | {"end": series.where(last)})
     evidence = [
         series.fact(N_("median GPU utilisation since then"), gaps["now"], last_of(known), "%"),
         series.fact(N_("limit that applies here"), round(limit, 1), None, "%"),

@@ -1,6 +1,7 @@
 """The verdict: right about the end of a run, calm about a healthy one, and honest where there is too little to judge."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from analysis.diagnose import Diagnosis, diagnose
 from analysis.segment import Segment
 from analysis.simulate import simulate
+from analysis.trends import trend
 
 HEALTHY = simulate(rows=1200, seed=3).segment
 
@@ -26,9 +28,41 @@ def losses(*values: float, **columns: object) -> Segment:
 def test_a_healthy_run_gets_one_calm_sentence() -> None:
     diagnosis = diagnose([HEALTHY])
     assert diagnosis.verdict == "healthy"
-    assert diagnosis.sentence.render().startswith("Loss falls ")
+    assert diagnosis.sentence.render().startswith("Loss ")
     assert "nothing unusual up to step 1,200" in diagnosis.sentence.render()
     assert diagnosis.since_step is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rate_of_the_fall_is_that_of_the_end_with_its_interval(seed: int) -> None:
+    steps = np.arange(1, 8001)
+    noise = np.exp(0.01 * np.random.default_rng(seed).standard_normal(8000))
+    falls = losses(*(9 * steps**-0.2 * noise))
+    course = trend(falls)
+    assert course is not None
+    assert course.interval is not None
+    true = -0.2 * 1000 / 7000  # the derivative of the logarithm in the middle of the last quarter
+    assert course.interval[0] <= true <= course.interval[1]
+    assert course.per_1000_steps == pytest.approx(true, rel=0.2)
+    told = diagnose([falls]).sentence.render()
+    assert re.match(r"Loss falls 2\.\d % per 1,000 steps in the last quarter \(\d", told)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_run_that_is_flat_at_its_end_has_no_rate(seed: int) -> None:
+    steps = np.arange(1, 8001)
+    noise = np.exp(0.02 * np.random.default_rng(seed).standard_normal(8000))
+    text = diagnose([losses(*((2 + 3 * np.exp(-steps / 900)) * noise))]).sentence.render()
+    assert "per 1,000 steps" not in text
+
+
+def test_notes_are_named_beside_a_quiet_verdict() -> None:
+    loss = (2 + 3 * np.exp(-np.arange(3000) / 300)) * np.exp(0.02 * np.random.default_rng(1).standard_normal(3000))
+    loss[2000] *= 1.6
+    diagnosis = diagnose([losses(*loss)])
+    assert diagnosis.verdict == "healthy"
+    assert f"nothing that needs attention (notes: {len(diagnosis.findings)})" in diagnosis.sentence.render()
+    assert "nothing unusual" not in diagnosis.sentence.render()
 
 
 def test_a_diagnosis_survives_json() -> None:

@@ -151,7 +151,6 @@ def test_the_trend_is_per_1000_steps_or_less_in_a_shorter_run():
 
 def test_the_trend_is_never_taken_across_a_jump():
     jumped = np.concatenate((np.linspace(4, 2, 60), np.linspace(6, 5.5, 40)))
-    assert series.trend(buckets(jumped))[0] > 0
     assert series.trend(buckets(jumped), since=590)[0] < 0
     assert series.trend(buckets(jumped), since=950) is None
 
