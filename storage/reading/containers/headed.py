@@ -12,19 +12,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage.reading import columns
+from storage.reading.containers import prefix
 from storage.reading.containers.flatten import MAX_COLUMNS
 from storage.reading.containers.held import Held
 from storage.reading.containers.jsonl import METRIC
 from storage.reading.containers.lines import Lines, sample_lines
 
 _BEGINS = re.compile(rb"[#|]? *(?:epochs?|steps?|iter(?:ation)?s?|global_step|ep)(?:\t| {2,})", re.IGNORECASE)
+_MAYBE = r"(?i)(?:epochs?|steps?|iter(?:ation)?s?|global_step|ep)(?:\t| {2,})"
 _APART = re.compile(r"\t| {2,}")
 _NAME = re.compile(r"[A-Za-z][\w ./()@:%-]{0,40}")
 _CELL = re.compile(
     r"[+-]?(?:[0-9][0-9.,]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:%|[A-Za-z]{1,3})?|[+-]?(?:nan|inf)|[0-9:.]{4,12}", re.IGNORECASE
 )
+_ROW = r"[0-9](?:\t| {2,})\S.*[0-9a-zA-Z%-]\s*$|100%"
 _PLACE = re.compile(r"(?P<place>[0-9]+)(?:/(?P<total>[0-9]+))?")
 _BAR = re.compile(r":? +(?P<percent>[0-9]{1,3})%(?:\|| ?[\u2500-\u257f]).*")  # what a progress bar adds to a row
 _NOTHING = re.compile(r"\bNo log\b|\bNone\b|(?<=\s)-(?=\s|$)", re.IGNORECASE)
@@ -55,14 +59,16 @@ class Headed(Held):
     def feed(self, text: bytes, first_line: int, numbers: np.ndarray | None = None) -> pa.Table | None:
         """Return the rows in these whole lines, once there were enough of them."""
         lines = Lines(text)
-        first = lines.first()
-        digits = (first >= ord("0")) & (first <= ord("9"))
-        for index in np.flatnonzero(digits | np.isin(first, tuple(b"eEsSiIgG#"))).tolist():
-            raw = lines.raw(index)[: MAX_LINE + 1]
-            if not digits[index]:
-                if _BEGINS.match(raw):
-                    self._begin(raw.decode("utf-8", "replace"))
-            elif self._header and len(raw) <= MAX_LINE and (row := self._row(raw.decode("utf-8", "replace"))):
+        headers = pc.match_substring_regex(lines.texts(), _MAYBE).to_numpy(zero_copy_only=False)
+        begun = self._header or headers.any()
+        for index in np.flatnonzero(headers | (_ends_of_rows(lines) if begun else False)).tolist():
+            whole = lines.raw(index)[: MAX_LINE + 1]
+            raw = whole[prefix.length(whole) :].strip()
+            if _BEGINS.match(raw):
+                self._begin(raw.decode("utf-8", "replace"))
+            elif self._header and len(whole) <= MAX_LINE and (row := self._row(raw.decode("utf-8", "replace"))):
+                stamp = prefix.stamp(whole)
+                row |= {"timestamp": stamp} if stamp and "timestamp" not in row else {}
                 self.take(int(numbers[index]) if numbers is not None else first_line + index, row)
         return self.release()
 
@@ -95,6 +101,11 @@ class Headed(Held):
         total = {_total(self._header[0]): place["total"]} if place["total"] else {}
         given = {name: cell for name, cell in zip(self._header[1:], cells[1:], strict=True) if cell != "?"}
         return {self._header[0]: place["place"]} | total | given if given else None
+
+
+def _ends_of_rows(lines: Lines) -> np.ndarray:
+    """Return which lines may be rows: they end with a number or its unit, or hold a full progress bar."""
+    return pc.match_substring_regex(lines.texts(), _ROW).to_numpy(zero_copy_only=False)
 
 
 def _total(name: str) -> str:

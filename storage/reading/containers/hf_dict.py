@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from messages import N_, Text
 from storage.reading.containers.lines import Lines, Problem, Problems, arrow_texts, has, sample_lines
 from storage.reading.containers.objects import ObjectRows
+from storage.reading.containers.prefix import PREFIX
 
 _VALUE = r"'\s*:\s*'?[-+]?(?:\d|\.\d|nan|inf|np\.|tensor|numpy|jnp\.|(?:Device)?Array\()"
 _MEASURES = rf"'(?:[\w./-]*loss|rewards?(?:/[^']*)?|(?:eval|test|train)_(?:runtime|[\w/.-]*(?:acc|score|f1|bleu)\w*)){_VALUE}"
@@ -22,9 +23,9 @@ _SURELY = rf"'(?:epoch|learning_rate|(?:eval|train)_(?:runtime|loss)){_VALUE}"
 _QUOTES = bytes.maketrans(b"'", b'"')
 _NONE = np.zeros(0, np.int64)
 _BAR = re.compile(
-    rb"^(?:[\[(][\w =,.-]{1,60}[\])]:?\s*)?\d{1,3}%\|[^|]{0,400}\|\s*(\d{1,12})/(\d{1,12})\s*\["
+    rb"^" + PREFIX + rb"(?:[\[(][\w =,.-]{1,60}[\])]:?\s*)?\d{1,3}%\|[^|]{0,400}\|\s*(\d{1,12})/(\d{1,12})\s*\["
     rb"(?:([\d:]{4,20})<([\d:?]{1,20}))?"
-    rb"|^\[\s*(\d{1,12})/(\d{1,12})\s+([\d:]{4,20})\s*<\s*([\d:?]{1,20})"
+    rb"|^" + PREFIX + rb"\[\s*(\d{1,12})/(\d{1,12})\s+([\d:]{4,20})\s*<\s*([\d:?]{1,20})"
 )
 _WRAPPED = re.compile(
     rb"\b(?:[A-Za-z_][\w.]*\.)?(?:float|int|uint|bfloat|tensor|array|Array|DeviceArray)\d*"

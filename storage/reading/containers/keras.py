@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from storage.reading.containers import prefix
 from storage.reading.containers.lines import Lines, Problem, sample_lines
 from storage.reading.containers.objects import ObjectRows
 
-_STAMP = rb"(?:\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[\d.,Z]{0,8}\]?[ :-]{1,4})?"  # what a logger or `ts` puts in front
-_CLOCK = re.compile(rb"\[?(\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)")
-_EPOCH = re.compile(rb"^" + _STAMP + rb"Epoch (\d{1,9})/(\d{1,9})\s*$")
-_BAR = re.compile(
-    rb"^" + _STAMP + rb" {0,9}(\d{1,12})/(\d{1,12}) (?:\[=+\] - |- |\xe2\x94\x81[^ -]* )\d[^:]{0,40}? - (?=[\w ./-]{1,80}: )"
-)
+_MAYBE = r"Epoch [0-9]+/[0-9]+|[0-9]/[0-9]+ (?:\[=|- |━)"
+_EPOCH = re.compile(rb"Epoch (\d{1,9})/(\d{1,9})\s*$")
+_BAR = re.compile(rb" {0,9}(\d{1,12})/(\d{1,12}) (?:\[=+\] - |- |\xe2\x94\x81[^ -]* )\d[^:]{0,40}? - (?=[\w ./-]{1,80}: )")
 _PAIR = re.compile(rb"([A-Za-z_][\w./-]{0,80}): ([+-]?(?:[\d.]+(?:e[+-]?\d+)?|nan|inf))(?= - |\s*$)", re.IGNORECASE)
 _PACE = re.compile(rb"(\d+(?:\.\d+)?)(us|ms|s)/(?:step|sample)")
 _SECONDS = {b"us": 1e6, b"ms": 1e3, b"s": 1.0}
@@ -56,18 +55,15 @@ class Keras:
         lines = Lines(text)
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
-        digits = (
-            (lines.first() == ord(" "))
-            | (lines.first() == ord("["))
-            | (lines.first() >= ord("0")) & (lines.first() <= ord("9"))
-        )
-        for index in np.flatnonzero(digits | (lines.first() == ord("E"))).tolist():
-            raw = lines.raw(index)[:4000]
+        maybe = pc.match_substring_regex(lines.texts(), _MAYBE).to_numpy(zero_copy_only=False)
+        for index in np.flatnonzero(maybe).tolist():
+            whole = lines.raw(index)[:4000]
+            raw = whole[prefix.length(whole) :]
             if found := _EPOCH.match(raw):
                 self._epoch, self._done = [int(number) for number in found.groups()], False
             elif row := self._bar(raw):
-                stamp = _CLOCK.match(raw)
-                rows.append(row | ({"timestamp": stamp[1].decode()} if stamp else {}))
+                stamp = prefix.stamp(whole)
+                rows.append(row | ({"timestamp": stamp} if stamp else {}))
                 numbers.append(int(own[index]) if own is not None else first_line + index)
         return self._objects.from_rows(rows, numbers) if rows else None
 

@@ -13,7 +13,7 @@ MAX_COLUMNS = 2000
 STAMPED = ("timestamp", "value", "step")
 _NUMBER = re.compile(r"^[+-]?(?:\d[\d.,]*(?:e[+-]?\d+)?\s*(?:%|[a-z]{1,3})?|nan|inf(?:inity)?)$", re.I)
 OF_EXPORT = re.compile(r"^(?P<run>.+) - (?P<metric>.+?)(?P<bound>__(?:MIN|MAX))?$")  # `mild-sun-3 - train/loss__MIN`
-_NAME = re.compile(r"^[^\W\d][^=:\"{}]{0,79}$")
+_NAME = re.compile(r"^[^\W\d][^=:\"{}|\t]{0,79}$")
 
 
 @dataclass(frozen=True)
