@@ -55,7 +55,7 @@ CAME_BACK: dict[str, tuple[str, ...]] = {
         N_("Check the data of these steps, and clip gradients (max_norm 1.0) if it comes again."),
     ),
     "grad_explosion": (N_("Nothing is to be stopped: the norm came back. Note the batch of this step."),),
-    "grad_zero": (N_("Gradients came back: see what was frozen, masked or detached in between."),),
+    "grad_zero": (N_("Gradients came back: look for a stray detach(), frozen parameters or a mask in between."),),
     "loss_zero": (N_("The loss came back: look at the labels of a batch from in between."),),
     "hang": (N_("It went on by itself: look at the node, the storage and the network at that time."),),
     "reward_collapse": (N_("It came back: read some answers from around this step."),),

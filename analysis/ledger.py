@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.findings import Finding
 from analysis.intervals import LEAP
-from analysis.lost import diverged, last_finite_row
+from analysis.lost import diverged, lost_row
 from analysis.over import finished
 from analysis.pace import HANG, HICCUP, PAUSE, RESTART, START_UP, Pace, pace
 from analysis.segment import Segment
@@ -224,8 +224,8 @@ def _jumps(part: _Part, findings: Sequence[Finding]) -> np.ndarray:
 
 def _after_nan(part: _Part) -> np.ndarray:
     """Say which intervals come after the last finite loss, where NaN or infinite ones follow to the end (m,)."""
-    last = last_finite_row(part.segment)
-    return np.zeros(len(part.ends), dtype=bool) if last is None else part.pace.wall.row > last
+    row = lost_row(part.segment)
+    return np.zeros(len(part.ends), dtype=bool) if row is None else part.pace.wall.row >= row
 
 
 def _gone_up(part: _Part, findings: Sequence[Finding]) -> np.ndarray:

@@ -40,20 +40,43 @@ def diverged(segment: Segment, findings: Sequence[Finding]) -> Finding | None:
     return min(lasting, key=lambda finding: finding.first_step or 0, default=None)
 
 
-def last_finite_row(segment: Segment) -> int | None:
-    """Return the last row with a finite loss (-1: none) where NaN or infinite ones follow to the end, else None."""
+def not_finite(segment: Segment, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows in which any of the columns was printed as NaN or infinite, and those in which one is finite."""
+    bad, good = np.zeros((2, len(segment)), dtype=bool)
+    for name in names:
+        finite = np.isfinite(segment.values(name))
+        bad |= segment.printed(name) & ~finite
+        good |= finite
+    return bad, good & ~bad
+
+
+def losses_of(segment: Segment) -> list[str]:
+    """Return the columns that are losses."""
+    return [name for name in segment.rows.columns if name.endswith("loss")]
+
+
+def since_row(bad: np.ndarray, good: np.ndarray) -> int | None:
+    """Return the first bad row behind the last good one, None without one: rows that print neither are none."""
+    last = int(np.flatnonzero(good)[-1]) if good.any() else -1
+    later = np.flatnonzero(bad[last + 1 :])
+    return last + 1 + int(later[0]) if len(later) else None
+
+
+def lost_row(segment: Segment) -> int | None:
+    """Return the row from which on a loss is NaN or infinite to the end, None where the main loss is not."""
     column = loss_kind(segment).main or next((name for name in ("loss", "logits_loss") if segment.has(name)), None)
     if column is None:
         return None
-    printed = np.flatnonzero(segment.printed(column))
-    finite = printed[np.isfinite(segment.values(column)[printed])]
-    last = int(finite[-1]) if len(finite) else -1
-    return last if (printed > last).sum() >= NAN_ROWS else None
+    bad, good = not_finite(segment, [column])
+    since = since_row(bad, good)
+    if since is None or bad[since:].sum() < NAN_ROWS:
+        return None
+    return since_row(*not_finite(segment, losses_of(segment)))
 
 
 def of_no_use(segment: Segment, findings: Sequence[Finding]) -> Text | None:
     """Say why it is of no use to finish a launch, None where nothing says so."""
-    found, last = diverged(segment, findings), last_finite_row(segment)
+    found, row = diverged(segment, findings), lost_row(segment)
     if found is not None:
         return Text(WORDS[found.kind], {"step": found.first_step})
-    return None if last is None else Text(NAN, {"step": place(segment, last + 1)})
+    return None if row is None else Text(NAN, {"step": place(segment, row)})

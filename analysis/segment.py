@@ -83,8 +83,8 @@ class Segment:
 
     def _unit(self) -> str:
         epoch = self.values("epoch")
-        whole = len(epoch) > 0 and bool(np.all(epoch == np.floor(epoch)) and np.all(np.diff(epoch) > 0))
-        return "epoch" if whole else "row"
+        whole = len(epoch) > 0 and bool(np.all(np.abs(epoch) < 2**31) and np.all(epoch == np.floor(epoch)))
+        return "epoch" if whole and np.all(np.diff(epoch) > 0) else "row"
 
     def values(self, column: str) -> np.ndarray:
         """Return a column of the training rows as a float array (n,), NaN where it was not printed or printed as NaN."""

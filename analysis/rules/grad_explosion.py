@@ -118,10 +118,16 @@ def _finding(segment: Segment, norm: Track, burst: Burst) -> Finding:
     series = of_rows(segment, "grad_norm", norm.rows, np.exp(norm.x))
     ratio = times(float(series.values[burst.peak]), float(np.exp(burst.level)))
     lasting = burst.end is None and len(norm) - burst.first > LASTING_ROWS
-    gaps = {"ratio": ratio, "step": series.where(burst.first)}
-    title = Text(N_("Gradient norm rose to {ratio:.3g}× its usual value at {step}"), gaps)
+    highest = float(series.values[burst.peak])
+    gaps = {"ratio": ratio, "step": series.where(burst.first), "peak": series.where(burst.peak), "highest": highest}
+    title = Text(N_("Gradient norm rose from {step} on to {highest:.3g} at {peak}, {ratio:.3g}× its usual value"), gaps)
+    if burst.peak == burst.first:
+        title = Text(N_("Gradient norm rose to {highest:.3g} at {step}, {ratio:.3g}× its usual value"), gaps)
     if lasting:
-        title = Text(N_("Gradient norm rose to {ratio:.3g}× its usual value at {step} and has not come back"), gaps)
+        text = N_(
+            "Gradient norm rose from {step} on to {highest:.3g} at {peak}, {ratio:.3g}× its usual value, and has not come back"
+        )
+        title = Text(text, gaps)
     evidence = (
         series.fact(N_("usual gradient norm before"), float(np.exp(burst.level)), max(burst.first - 1, 0)),
         series.fact(N_("highest gradient norm"), float(series.values[burst.peak]), burst.peak),

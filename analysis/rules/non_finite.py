@@ -21,6 +21,7 @@ import pandas as pd
 from analysis.attribution import explain
 from analysis.evidence import fact, where
 from analysis.findings import Evidence, Finding, Severity
+from analysis.lost import losses_of, not_finite, since_row
 from analysis.segment import Segment
 from messages import N_, Text
 
@@ -33,12 +34,12 @@ def check(segment: Segment, *, recovered_rows: int = 3) -> Iterator[Finding]:
 
     recovered_rows: rows with finite values after the last bad one that count as recovered.
     """
-    losses = [name for name in segment.rows.columns if name.endswith("loss")]
-    bad, good = _bad(segment, losses)
+    losses = losses_of(segment)
+    bad, good = not_finite(segment, losses)
     if bad.any():
         yield _finding(segment, losses, bad, good, recovered_rows)
     elif segment.has("grad_norm"):
-        bad, good = _bad(segment, ["grad_norm"])
+        bad, good = not_finite(segment, ["grad_norm"])
         if bad.any():
             yield _finding(segment, ["grad_norm"], bad, good, recovered_rows)
     yield from _evaluations(segment)
@@ -72,16 +73,6 @@ def _overflows(segment: Segment) -> Iterator[Finding]:
     )
 
 
-def _bad(segment: Segment, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows in which any of the columns was printed as NaN or infinite, and those in which one is finite."""
-    bad, good = np.zeros((2, len(segment)), dtype=bool)
-    for name in names:
-        finite = np.isfinite(segment.values(name))
-        bad |= segment.printed(name) & ~finite
-        good |= finite
-    return bad, good & ~bad
-
-
 def _finding(segment: Segment, names: list[str], bad: np.ndarray, good: np.ndarray, needed: int) -> Finding:
     rows = np.flatnonzero(bad)
     first, last = int(rows[0]), int(rows[-1])
@@ -97,7 +88,7 @@ def _finding(segment: Segment, names: list[str], bad: np.ndarray, good: np.ndarr
         known_step=segment.step(first),
         first_line=segment.line(first),
         last_line=segment.line(last),
-        title=_title(len(rows), where(segment, first), recovered=recovered, gradients=gradients),
+        title=_title(segment, rows, since_row(bad, good), recovered=recovered, gradients=gradients),
         evidence=tuple(_evidence(segment, names, rows, after)),
         causes=causes,
         advice=advice,
@@ -111,12 +102,18 @@ def _severity(*, recovered: bool, gradients: bool, long: bool) -> Severity:
     return Severity.WARNING if recovered else Severity.CRITICAL
 
 
-def _title(count: int, step: Text, *, recovered: bool, gradients: bool) -> Text:
-    gaps = {"count": count, "step": step}
+def _title(segment: Segment, rows: np.ndarray, since: int | None, *, recovered: bool, gradients: bool) -> Text:
+    first, last = int(rows[0]), int(rows[-1])
+    gaps = {"count": len(rows), "step": where(segment, first), "end": where(segment, last)}
     if gradients:
         return Text(N_("Gradient norm was NaN or infinite from {step} on (rows: {count:,}); the loss was not"), gaps)
+    if recovered and len(rows) > 1:
+        return Text(N_("Loss was NaN or infinite in {count:,} rows between {step} and {end}, and came back"), gaps)
     if recovered:
-        return Text(N_("Loss was NaN or infinite from {step} on (rows: {count:,}), and came back"), gaps)
+        return Text(N_("Loss was NaN or infinite at {step}, and came back"), gaps)
+    if since is not None and since > first:
+        gaps |= {"first": gaps["step"], "step": where(segment, since)}
+        return Text(N_("Loss is NaN or infinite since {step}, and was so before from {first} on (rows: {count:,})"), gaps)
     return Text(N_("Loss is NaN or infinite since {step} (rows: {count:,})"), gaps)
 
 

@@ -50,5 +50,11 @@ def test_a_rate_per_1000_steps_is_only_told_where_there_are_steps() -> None:
     assert "per 1,000 steps" not in diagnose(split_segments(pa.table(columns))).sentence.render()
 
 
+@pytest.mark.parametrize("epoch", [np.inf, -np.inf, np.nan, 1e300])
+def test_an_absurd_epoch_names_no_place(epoch: float) -> None:
+    (segment,) = split_segments(pa.table({"epoch": [epoch], "loss": [2.0]}))
+    assert where(segment, 0).render() == "row 1"
+
+
 def test_the_head_of_a_launch_keeps_its_unit() -> None:
     assert launch(printed=False, epoch=None).head(10).unit == "row"

@@ -169,3 +169,13 @@ def test_clipping_is_noted_by_the_declared_limit_or_where_norms_stop() -> None:
     assert pinned.title.values["limit"] == 1.0
     assert list(grad_clipped.check(of(noisy(600), 600))) == []
     assert list(grad_clipped.check(of(1.0, 600))) == []
+
+
+def test_a_burst_is_told_by_its_peak() -> None:
+    norm = 0.5 * np.exp(0.05 * np.random.default_rng(1).standard_normal(600))
+    norm[400:406] = [8.0, 20.0, 60.0, 30.0, 12.0, 6.0]
+    segment = Segment(0, pd.DataFrame({"line": np.arange(600) + 1, "step": np.arange(600) + 1, "grad_norm": norm}))
+    (finding,) = [found for found in diagnose([segment]).findings if found.kind == "grad_explosion"]
+    assert "from step 401 on to 60 at step 403" in finding.title.render()
+    highest = next(item for item in finding.evidence if item.label.render() == "highest gradient norm")
+    assert (highest.step, highest.value) == (403, pytest.approx(60))
