@@ -57,7 +57,7 @@ _AMONG_TEXT = (
     (HfDict.name, (b"{'", b"%|")),
     (Mllog.name, (b":::MLLOG",)),
     (JsonLines.name, (b'{"',)),
-    (JsonBlocks.name, (b"{\n", b"{\r\n")),
+    (JsonBlocks.name, (b"{\n", b"{\r\n", b",\n '", b",\n    '")),
     (Boxes.name, (b"\n|",)),
     (NvidiaSmi.name, (b"MiB |", b".0 O")),
     (Markdown.name, (b"|-", b"| -", b"|:", b"| :", b"|\n")),

@@ -126,3 +126,10 @@ def test_lines_of_many_programs(line: str) -> None:
     for i, row in enumerate(rows, 1):
         wanted = {name: float(value.format(i=i)) if isinstance(value, str) else value for name, value in LINES[line].items()}
         assert {name: row.get(name) for name in wanted} == wanted
+
+
+def test_an_apostrophe_in_a_json_object_over_lines_is_no_quote() -> None:
+    text = "".join(f'{{\n  "step": {i},\n  "loss": {3 - i / 10},\n  "note": "it\'s fine"\n}}\n' for i in range(1, 6))
+    rows, report = read(text)
+    assert [(row["step"], row["loss"]) for row in rows] == [(i, 3 - i / 10) for i in range(1, 6)]
+    assert report.format == "json_blocks"

@@ -81,7 +81,7 @@ class HfDict:
         if not len(dicts.lines):
             self._pending = _bar(lines, range(len(lines) - 1, max(-1, len(lines) - 200), -1)) or self._pending
             return None
-        table = self._objects.read(Lines(_as_json(_cut_out(lines, dicts))), np.arange(len(dicts.lines)))
+        table = self._objects.read(Lines(as_json(_cut_out(lines, dicts))), np.arange(len(dicts.lines)))
         for problem in self._objects.problems:
             piece = dicts.lines[problem.line]
             self.problems.append(Problem(first_line + int(lines.number[piece]), lines.text(piece), problem.reason))
@@ -173,7 +173,8 @@ def _dicts(lines: Lines) -> _Dicts:
     if not direct.all():
         sound &= direct | (_matches(lines, index, _SURELY) & (begins - lines.starts[index] < 400))
     good = sound & (ends > begins)
-    return _Dicts(index[good], begins[good], ends[good], index[sound & direct & (ends == begins)])
+    goes_on = lines.bytes[lines.ends[index] - 1] == ord(",")  # over several lines: json_blocks reads it
+    return _Dicts(index[good], begins[good], ends[good], index[sound & direct & (ends == begins) & ~goes_on])
 
 
 def _matches(lines: Lines, wanted: np.ndarray, pattern: str) -> np.ndarray:
@@ -189,7 +190,7 @@ def _cut_out(lines: Lines, dicts: _Dicts) -> bytes:
     return b"\n".join(lines.block[begin:end] for begin, end in spans) + b"\n"
 
 
-def _as_json(data: bytes) -> bytes:
+def as_json(data: bytes) -> bytes:
     """Return Python dicts, one a line, as JSON: quotes, nan, None, `np.float64(…)` and `tensor(…)`."""
     if b"(" in data:
         data = _BARE_POINT.sub(b".0", _WRAPPED.sub(rb"\1", data))

@@ -1,9 +1,11 @@
 """JSON objects that go over several lines, one after the other or among other text, as `json.dumps(…, indent=2)` prints them.
 
 An object begins with a line that is `{` alone and ends with a `}` as far to the right; `took` are the numbers of its lines.
+A Python dict as `pprint` breaks it over lines, from `{'accuracy': 0.5,` to `'step': 10}`, is one too.
 """
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import pyarrow as pa
 
 from storage.reading import columns
 from storage.reading.containers.held import Held
+from storage.reading.containers.hf_dict import as_json
 from storage.reading.containers.jsonl import METRIC
 from storage.reading.containers.lines import sample_lines
 
+_PRINTED = re.compile(r"\{ *'[\w./ -]{1,80}': [^{}]{1,200},\r?$")
 MAX_LINES, MAX_LINE = 500, 4096  # lines of one object, characters of a line
 
 
@@ -44,23 +48,25 @@ class JsonBlocks(Held):
         own = numbers if numbers is not None else first_line + np.arange(len(lines))
         self.took = []
         for number, line in zip(own.tolist(), lines, strict=False):
-            if self._open or line.strip() == "{":
+            if self._open or line.strip() == "{" or _PRINTED.match(line):
                 self._line(number, line.rstrip("\r "))
         return self.release()
 
     def _line(self, number: int, line: str) -> None:
-        if line.strip() == "{":  # one that began before never ended
+        if line.strip() == "{" or _PRINTED.match(line):  # one that began before never ended
             self._open = []
         self._open.append((number, line))
-        if line.rstrip(",") == self._open[0][1].replace("{", "}"):
-            self._close()
+        python = len(self._open[0][1].strip()) > 1
+        if line.endswith("}") if python else line.rstrip(",") == self._open[0][1].replace("{", "}"):
+            self._close(python=python)
         elif len(self._open) > MAX_LINES or len(line) > MAX_LINE:
             self._open = []
 
-    def _close(self) -> None:
+    def _close(self, *, python: bool) -> None:
         lines, self._open = self._open, []
+        text = "\n".join(line for _, line in lines).rstrip(",")
         try:
-            found = json.loads("\n".join(line for _, line in lines).rstrip(","))
+            found = json.loads(as_json(text.encode()) if python else text)
         except (ValueError, RecursionError):
             return
         if any(METRIC.search(key) and columns.resolve(key).position is None for key in found) and _placed(found):
