@@ -16,6 +16,7 @@ else:
     from starlette.middleware import Middleware
 
     from server.lifespan import serving
+    from server.packed import Packed
     from server.routes import routes
     from server.signpost import Signpost
     from ui import shell
@@ -27,6 +28,9 @@ else:
         Path(__file__).resolve(),
         lifespan=serving(shell.address),
         routes=routes(base_path),
-        middleware=[Middleware(Signpost, pages=shell.page_names(), base_path=base_path)],
+        middleware=[
+            Middleware(Packed, base_path=base_path),
+            Middleware(Signpost, pages=shell.page_names(), base_path=base_path),
+        ],
         on_script_error=shell.on_script_error,
     )
