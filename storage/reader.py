@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.reading import commas, ends, formats, rows
+from storage.reading import brackets, commas, ends, formats, rows
 from storage.reading.belief import is_document
 from storage.reading.chronicle import Chronicle
 from storage.reading.config import ConfigScanner
@@ -158,8 +158,10 @@ class LogReader:
     @staticmethod
     def _guess(sample: bytes, final: bool) -> str | None:
         mode = guess(sample, final)
-        waits = not final and mode in ("text", Delimited.name) and commas.told(sample) is None
-        return None if waits else mode
+        if final or mode not in ("text", Delimited.name):
+            return mode
+        undecided = commas.told(sample) is None or mode == "text" and brackets.told(sample) is None
+        return None if undecided else mode
 
     def _begin(self, mode: str) -> list[_Read]:
         """Return what the lines are that waited; the first of them are read alone, for the others go by what they teach."""
@@ -169,6 +171,8 @@ class LogReader:
             sample = block.data[: block.data.rfind(b"\n", 0, BYTES) + 1] or block.data[:BYTES]
             told = commas.told(sample)
             self._text.commas = commas.likely(sample) if told is None else told
+            told = brackets.told(sample)
+            self._text.counted = brackets.likely(sample) if told is None else told
         self._text.belief.document = is_document(block.data)
         *first, last = block.parted(BYTES)
         unended, self._unended = self._unended, False

@@ -78,7 +78,7 @@ def clocks(builder: Builder) -> None:
             builder.metric(builder.bar[part], name, "", name=name)
 
 
-def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...]) -> None:
+def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...], *, counted: bool) -> None:
     """Find step, epoch and their totals: `Epoch 1/2`, `step 10 of 100`, `Train: [0/50][3/60]`, `Epoch:[1/2](3/100)`."""
     names_epoch = any(pair.name and columns.resolve(pair.name).position == "epoch" for pair in pairs)
     for pair in (pair for pair in pairs if found[pair.token].kind != "stamp" and pair.token not in builder.used):
@@ -90,7 +90,7 @@ def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tupl
         if total and pair.token in builder.fields:
             _total(builder, after, builder.fields[pair.token].column, tokens.unit_after(line, found[after]))
     _batch_of_epoch(builder, line, found)
-    _lone_step(builder, line, found)
+    _lone_step(builder, line, found, counted=counted)
     if builder.bar_total is not None:
         _total(builder, builder.bar_total, "step_printed", tokens.unit_after(line, found[builder.bar_total]))
 
@@ -133,8 +133,11 @@ def _batch_of_epoch(builder: Builder, line: str, found: list[tokens.Token]) -> N
             return
 
 
-def _lone_step(builder: Builder, line: str, found: list[tokens.Token]) -> None:
-    """Take `[100/5000]` or `[100]` before all names, behind a logger's prefix too, as the step of a line that names none."""
+def _lone_step(builder: Builder, line: str, found: list[tokens.Token], *, counted: bool) -> None:
+    """Take `[100/5000]` or `[100]` before all names, behind a logger's prefix too, as the step of a line that names none.
+
+    `[100]` with nothing before it only where the log counts so (`counted`).
+    """
     first = next(
         (i for i, one in enumerate(found) if one.kind != "stamp" and line[: one.start].rstrip(" ").endswith("[")), None
     )
@@ -146,7 +149,7 @@ def _lone_step(builder: Builder, line: str, found: list[tokens.Token]) -> None:
         builder.position(after, "step")
         return
     total = after < len(found) and bool(_FRACTION.fullmatch(line[found[first].end : found[after].start]))
-    leads = _LOGGER.search(head) or total and (not head.strip() or _OF_TRAINING.search(head))
+    leads = _LOGGER.search(head) or (total or counted) and not head.strip() or total and _OF_TRAINING.search(head)
     if leads and re.match(r" *\][\s:]", line[found[first + total].end :]):
         builder.position(first, "step")
         if total:

@@ -114,15 +114,18 @@ def _measures(fields: tuple[Field, ...]) -> bool:
     return 0 < len(fields) <= MAX_FIELDS and any(f.described is not None for f in fields)
 
 
-def undeclared(line: str, found: list[tokens.Token]) -> Plan | Damage | None:
-    """Return the plan of a line that no format declares, understood by its `name: number` pairs; None = not a record."""
+def undeclared(line: str, found: list[tokens.Token], *, counted: bool = False) -> Plan | Damage | None:
+    """Return the plan of a line that no format declares, understood by its `name: number` pairs; None = not a record.
+
+    counted: a number in brackets in front of the line is the step.
+    """
     understood = tokens.pairs(line, found)
     sure = _understood(line, found, understood.loose)
     builder = Builder()
     builder.beside = columns.beside(frozenset(pair.name for pair in understood.pairs if pair.name))
     places.dates(builder, line, found, understood.pairs)
     places.names(builder, line, found, understood.pairs)
-    places.counters(builder, line, found, understood.pairs)
+    places.counters(builder, line, found, understood.pairs, counted=counted)
     for pair in sorted(_shared(line, found, understood.pairs), key=_precedence):
         if found[pair.token].kind == "stamp" or pair.token in {*builder.fields, *builder.used} or pair.name is None:
             continue

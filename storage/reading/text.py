@@ -77,6 +77,7 @@ class TextReader:
         self.unparsed: list[Unparsed] = []
         self.belief = Belief()
         self.commas = False  # numbers have a decimal comma
+        self.counted = False  # a number in brackets in front of a line is the step
         self.ended = ends.Ends()
         self.forms = Forms()
         self._styles: dict[int, tuple[Plan, Style]] = {}  # by the identity of a plan
@@ -265,13 +266,14 @@ class TextReader:
 
     def _understand(self, text: str, found: list[tokens.Token], fits: Fits) -> Plan | Damage | None:
         if fits is None:
-            plan = plans.undeclared(tokens.plain(text), found)
+            plan = plans.undeclared(tokens.plain(text), found, counted=self.counted)
             if isinstance(plan, Plan) and self.belief.breaks_off(plan):
                 return Damage(None, Text(N_("the line breaks off")))
             return plan
         form, whole = fits
         if not whole or not found:
-            other = plans.undeclared(tokens.plain(text), found) if self.belief.main is None else None
+            alone = self.belief.main is None
+            other = plans.undeclared(tokens.plain(text), found, counted=self.counted) if alone else None
             if isinstance(other, Plan) and is_main(other):  # a fork prints it in a way of its own
                 return other
             return Damage(form.format, Text(N_("not the form of such a line")))
@@ -395,6 +397,7 @@ class TextReader:
             "doubtful": [[name, one.line, one.text, one.reason.to_dict()] for name, one in self._doubtful],
             "crowded": self.crowded,
             "commas": self.commas,
+            "counted": self.counted,
             "forms": self.forms.state(),
             "ended": [self.ended.count, self.ended.first],
             "names": [[*key, [list(names) for names in sets]] for key, sets in self._names.items()],
@@ -407,6 +410,7 @@ class TextReader:
         self._doubtful = [
             (name, Unparsed(line, text, Text.from_dict(reason))) for name, line, text, reason in state["doubtful"]
         ]
+        self.counted = state.get("counted", False)
         self.drifts = [(line, tuple(names)) for line, names in state["drifts"]]
         self._names = {(form, kind): [tuple(names) for names in sets] for form, kind, sets in state["names"]}
         self.forms.restore(state["forms"])
@@ -427,7 +431,10 @@ class TextReader:
         clear = tokens.plain(text)
         fits = formats.match(pa.array([text]), self._only)[0]
         found = _numbers_of(text, fits[0] if fits else None)
-        plan = plans.declared(clear, found, fits[0], formats.spans(text, fits[0])) if fits else plans.undeclared(clear, found)
+        if fits:
+            plan = plans.declared(clear, found, fits[0], formats.spans(text, fits[0]))
+        else:
+            plan = plans.undeclared(clear, found, counted=self.counted)
         assert isinstance(plan, Plan)
         return plan
 
