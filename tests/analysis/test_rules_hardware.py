@@ -132,7 +132,7 @@ def test_a_leak_says_when_memory_is_full() -> None:
     used = 20 + 0.02 * np.arange(600) + 0.05 * np.random.default_rng(1).standard_normal(600)
     segment = replace(memory(used, 40.0, 600), total_steps=20_000)
     (finding,) = memory_leak.check(segment)
-    assert finding.title.values["full"] == pytest.approx(10_000, rel=0.05)  # 20 + 0.002 a step = 40
+    assert finding.title.values["full"].values["number"] == pytest.approx(10_000, rel=0.05)  # 20 + 0.002 a step = 40
     assert finding.causes[0].name == "leak"
     settled = memory(30 - 10 * np.exp(-np.arange(600) / 60), 40.0, 600)
     assert list(memory_leak.check(settled)) == []

@@ -62,7 +62,7 @@ def test_a_spike_within_a_cycle_and_a_huge_one_at_its_start_are_told() -> None:
     rate, loss = cycles()
     loss[850:856] *= 2.0
     (spike,) = warned(run(loss=loss, lr=rate, total=2400))
-    assert "from step 601 to 854" in spike.title.render()
+    assert "from step 601 to step 854" in spike.title.render()
     rate, loss = cycles()
     loss[601:640] *= 5.0
     assert any(finding.kind == "spike" for finding in warned(run(loss=loss, lr=rate, total=2400)))
