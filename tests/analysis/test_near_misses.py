@@ -113,7 +113,7 @@ def test_a_loss_that_falls_all_the_same_is_not_said_to_stand() -> None:
 
 
 def test_a_jump_that_takes_several_steps_is_told_from_its_start_to_its_peak() -> None:
-    for rises, words in (([3.0], "at step 501 and was back"), ([2.0, 2.5, 3.0], "from step 501 to 503 and was back")):
+    for rises, words in (([3.0], "at step 501 and was back"), ([2.0, 2.5, 3.0], "from step 501 to step 503 and was back")):
         loss = 2.5 * np.exp(0.02 * np.random.default_rng(3).standard_normal(1000))
         loss[500 : 500 + len(rises) + 2] *= [*rises, 1.8, 1.5]
         (finding,) = alarms("spike", run(loss=loss))
