@@ -84,7 +84,7 @@ def _head(gap: str) -> str:
     return (rest[: word.start()] if word else rest).strip(" '\"()[]%") or " "
 
 
-_FILL = re.compile("(?<=[|])[ \u2500-\u259f#]*(?=[|])")  # of a progress bar: it grows with the steps
+_FILL = re.compile(r"(?<=[|\[])[ \u2500-\u259f#]*(?=[|\]])")  # of a progress bar: it grows with the steps
 
 
 class Forms:

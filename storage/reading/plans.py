@@ -164,7 +164,7 @@ def _understood(line: str, found: list[tokens.Token], loose: int) -> float:
         found = tokens.tokens(message)
         return _understood(message, found, tokens.pairs(message, found).loose)
     prefix = _prefix_letters(line, found)
-    length = max(1, len(re.sub(r"[\s,;|\-:()\[\]{}\"'=]", "", line)) - prefix)
+    length = max(1, len(re.sub(r"[\s,;|\-:()\[\]{}\"'=]", "", tokens.undrawn(line))) - prefix)
     return max(0.0, 1.0 - max(0, loose - prefix) / length)
 
 

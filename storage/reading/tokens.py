@@ -42,6 +42,7 @@ _SPACED_UNIT = re.compile(r" ?(%|℃|°C|[A-Za-zµ]+(?:/[A-Za-z]+){0,2})(?=[\s,;
 _WRAPPER = re.compile(r"(?:[A-Za-z_][\w.]*\()?[\s\"'\[({$]*$")
 _IS = re.compile(r" (?:is|was)\s*$")  # `loss is 0.5`
 _GROUPED = re.compile(r"([A-Za-z_][\w ]{0,60}\s*[:=]\s*)\{['\"][\w.-]{1,60}['\"]\s*:\s*$")  # `grad_norm={'all': 0.5}`
+_DRAWN = re.compile("[\u2500-\u259f]+|#{3,}|={4,}|-{4,}|[.]{4,}")
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
 _ZONE = r"^\s*(?:UTC|GMT|[A-Z]{1,2}[SD]?T)\b\s+"  # behind the time
 _LOGFMT = r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+"  # `level=info msg="two words" `: a name begins behind it
@@ -67,6 +68,11 @@ def plain(line: str) -> str:
     if "tensor(" in line or "Array(" in line or "array(" in line:
         line = _TENSOR.sub(lambda found: " " * len(found[0]), line)
     return line if line.isascii() else line.translate(_PLAIN)
+
+
+def undrawn(text: str) -> str:
+    """Return a text without what progress bars and rulers are drawn with: it says nothing, however wide the terminal was."""
+    return _DRAWN.sub("", text)
 
 
 def tokens(line: str, limit: int = 1024) -> list[Token]:
@@ -161,11 +167,11 @@ def pairs(line: str, found: list[Token]) -> Pairs:
             name, explicit, rest, unit = ordinal[1], True, rest.rstrip(" ")[:-1], ordinal[0].strip()
         problem = _broken(rest) or _damaged(line, token, name, unit)
         broken = broken or problem
-        loose += len(_SPACES.sub(" ", rest.strip(" ,;|\t-:()[]{}\"'=")))
+        loose += len(_SPACES.sub(" ", undrawn(rest).strip(" ,;|\t-:()[]{}\"'=")))
         result.append(Pair(index, name, unit, explicit))
         last = token.end
     tail = _without_unit(line[last:], result[-1].unit if result else "")
-    loose += len(tail.strip(" ,;|\t-:()[]{}\"'=.\n"))
+    loose += len(undrawn(tail).strip(" ,;|\t-:()[]{}\"'=.\n"))
     return Pairs(tuple(result), loose, broken or _broken(tail, end=True), tail)
 
 

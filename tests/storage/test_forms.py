@@ -133,3 +133,16 @@ def test_an_apostrophe_in_a_json_object_over_lines_is_no_quote() -> None:
     rows, report = read(text)
     assert [(row["step"], row["loss"]) for row in rows] == [(i, 3 - i / 10) for i in range(1, 6)]
     assert report.format == "json_blocks"
+
+
+@pytest.mark.parametrize("width", [10, 60, 250])
+@pytest.mark.parametrize(("full", "empty"), [("█", " "), ("#", "-"), ("=", ".")])
+@pytest.mark.parametrize(
+    "line", ["Epoch 3: 50%|{bar}| {i}/40 [00:05<00:30,  1.20it/s, loss={loss}]", "step {i}/40 [{bar}] loss: {loss}"]
+)
+def test_the_width_of_a_progress_bar_says_nothing(line: str, full: str, empty: str, width: int) -> None:
+    filled = [width * i // 40 for i in range(40)]
+    bars = [full * count + empty * (width - count) for count in filled]
+    rows, report = read("\r".join(line.format(i=i, bar=bar, loss=3 - i / 64) for i, bar in enumerate(bars)) + "\n")
+    assert [row["loss"] for row in rows] == [3 - i / 64 for i in range(40)]
+    assert not report.drifts
