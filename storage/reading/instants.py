@@ -24,7 +24,8 @@ def is_clock(printed: str) -> bool:
     meaning = columns.resolve(printed)
     if meaning.position == "timestamp" or meaning.name in ("elapsed_seconds", "epoch_time_minutes"):
         return True
-    return columns.squash(printed.replace(".", "/").rpartition("/")[2]) in _NAMES
+    last = columns.squash(printed.replace(".", "/").rpartition("/")[2])
+    return last in _NAMES or last.endswith("_timestamp")
 
 
 def is_instant(value: float) -> bool:

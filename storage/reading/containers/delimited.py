@@ -102,8 +102,13 @@ class Delimited:
         if layout is None or layout.header is None:
             return []
         first = lines.first()
+        index = ord(layout.delimiter) if layout.header.startswith(layout.delimiter) else -1  # pandas' own column has no name
         letters = (
-            ((first | 32) >= ord("a")) & ((first | 32) <= ord("z")) | (first == ord('"')) | (first == ord("#")) | (first >= 128)
+            ((first | 32) >= ord("a")) & ((first | 32) <= ord("z"))
+            | (first == ord('"'))
+            | (first == ord("#"))
+            | (first >= 128)
+            | (first == index)
         )
         places = np.flatnonzero(letters)
         if len(places) > max(100, len(lines) // 10):  # the first column is text: only an exact repeat counts

@@ -14,8 +14,8 @@ from storage.reading import columns
 from storage.reading.containers.layout import OF_EXPORT
 from storage.reading.containers.named import metric_of
 
-NAMES = ("name", "metric", "metric_name", "key", "tag", "scalar", "variable", "series")  # columns that name the value
-VALUES = ("value", "val", "metric_value", "scalar_value")
+NAMES = ("metric", "metric_name", "metricname", "tag", "scalar", "key", "variable", "series", "name")  # that name the value
+VALUES = ("value", "val", "metric_value", "metricvalue", "scalar_value")
 _TIMES = ("timestamp", "elapsed_seconds")
 _UNNAMED = N_(
     "The table does not say what its values are, nor does the name of its file: write the metric (loss) over the column, or "
@@ -139,10 +139,11 @@ def _says_nothing_else(table: pa.Table, value: str) -> bool:
 
 
 def _column(table: pa.Table, wanted: tuple[str, ...], *, text: bool) -> str | None:
-    """Return the one column under such a name that holds text, or numbers; None where there is none or several."""
+    """Return the column under such a name that holds text (the first name goes before), or the only one that holds numbers."""
     named = [name for name in table.column_names if columns.squash(name) in wanted]
     found = [name for name in named if pa.types.is_string(table.schema.field(name).type) == text]
-    return found[0] if len(found) == 1 else None
+    found.sort(key=lambda name: wanted.index(columns.squash(name)))
+    return found[0] if found and (text or len(found) == 1) else None
 
 
 def _step(table: pa.Table) -> str | None:
