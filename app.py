@@ -29,7 +29,7 @@ else:
         lifespan=serving(shell.address),
         routes=routes(base_path),
         middleware=[
-            Middleware(Packed, base_path=base_path),
+            Middleware(Packed, folder=Path(st.__file__).parent / "static" / "static", base_path=base_path),
             Middleware(Signpost, pages=shell.page_names(), base_path=base_path),
         ],
         on_script_error=shell.on_script_error,

@@ -5,24 +5,22 @@ from functools import lru_cache
 from pathlib import Path
 
 import anyio
-import streamlit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-FOLDER = Path(streamlit.__file__).parent / "static" / "static"
 KINDS = {".js": b"text/javascript; charset=utf-8", ".css": b"text/css; charset=utf-8"}
 # As Streamlit sends them: their names change with what is in them.
 KEPT = b"public, immutable, max-age=31536000"
 
 
 class Packed:
-    """ASGI middleware: a script or style goes out packed to those who take gzip; everything else passes as it is."""
+    """ASGI middleware: a script or style of `folder` goes out packed to who takes gzip; everything else passes as it is."""
 
-    def __init__(self, app: ASGIApp, base_path: str = "") -> None:
+    def __init__(self, app: ASGIApp, folder: Path, base_path: str = "") -> None:
         self._app = app
         base = base_path.strip("/")
         self._prefix = f"/{base}/static/" if base else "/static/"
-        self._known = {path.relative_to(FOLDER).as_posix(): path for path in FOLDER.glob("*/*") if path.suffix in KINDS}
+        self._known = {path.relative_to(folder).as_posix(): path for path in folder.glob("*/*") if path.suffix in KINDS}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""

@@ -3,12 +3,15 @@
 import asyncio
 import gzip
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+import streamlit
 from starlette.responses import PlainTextResponse
 
-from server.packed import FOLDER, Packed
+from server.packed import Packed
 
+FOLDER = Path(streamlit.__file__).parent / "static" / "static"
 SCRIPT = next(path for path in sorted(FOLDER.glob("js/*.js")) if path.stat().st_size > 2000)
 STYLE = next(FOLDER.glob("css/*.css"))
 THEIRS = b"as it is"
@@ -16,7 +19,7 @@ THEIRS = b"as it is"
 
 def ask(path: str, *, base: str = "", takes: str = "gzip, br", method: str = "GET") -> tuple[dict[bytes, bytes], bytes]:
     """Return the headers and the body for a path; Streamlit would answer THEIRS."""
-    app = Packed(PlainTextResponse(THEIRS), base)
+    app = Packed(PlainTextResponse(THEIRS), FOLDER, base)
     scope = {"type": "http", "method": method, "path": path, "headers": [(b"accept-encoding", takes.encode())]}
     sent: list = []
 
