@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from analysis.diagnose import Diagnosis
-from analysis.findings import Cause, Evidence, Finding, Severity
+from analysis.findings import Cause, Evidence, Finding, Severity, Standing
 from analysis.registry import all_rules
 from analysis.verdict import TOLD
 from messages import N_, Text
@@ -33,6 +33,11 @@ SEVERITIES = {
     Severity.CRITICAL: Look(N_("Critical"), "error", "✖", "rv-bad", "red"),
     Severity.WARNING: Look(N_("Warning"), "warning", "⚠", "rv-warn", "orange"),
     Severity.INFO: Look(N_("Note"), "info", "ℹ", "rv-none", "gray"),
+}
+STANDINGS = {
+    Standing.LIKELY: N_("Likely"),
+    Standing.POSSIBLE: N_("Possible"),
+    Standing.UNLIKELY: N_("Unlikely"),
 }
 PENDING = Look(N_("Being checked"), "hourglass_empty", "…", "rv-none", "gray")
 UNJUDGED = Look(N_("Not judged"), "hourglass_disabled", "–", "rv-none", "gray")  # and nobody is about to
@@ -77,9 +82,7 @@ def _advice(finding: Finding | None) -> str:
     pairs = []
     if finding.causes:
         cause = finding.causes[0]
-        # Without a fact that speaks for it, a cause is only possible.
-        name = _("Likely") if cause.supports else _("Possible")
-        pairs.append((name, " · ".join([say(cause.text), *map(say, cause.supports[:1])])))
+        pairs.append((_(STANDINGS[cause.standing]), " · ".join([say(cause.text), *map(say, cause.supports[:1])])))
     if finding.advice:
         pairs.append((_("Do now"), say(finding.advice[0])))
     return definitions(pairs)
@@ -111,9 +114,7 @@ def proof(finding: Finding) -> str:
         rows = "".join(_evidence_row(item) for item in finding.evidence)
         parts.append(_heading(_("Measured")) + tag("table", rows, "rv-table"))
     if finding.causes:
-        parts.append(
-            _heading(_("Possible causes, the likeliest first")) + tag("ol", "".join(map(_cause, finding.causes)), "rv-causes")
-        )
+        parts.append(_heading(_("Causes, the likeliest first")) + tag("ol", "".join(map(_cause, finding.causes)), "rv-causes"))
     if finding.advice:
         items = "".join(tag("li", escape(say(item))) for item in finding.advice)
         parts.append(_heading(_("What to do")) + tag("ul", items, "rv-causes"))
@@ -137,7 +138,10 @@ def _evidence_row(item: Evidence) -> str:
 def _cause(cause: Cause) -> str:
     notes = [(_("for"), "; ".join(map(say, cause.supports))), (_("against"), "; ".join(map(say, cause.contradicts)))]
     notes.append((_("not in the log"), ", ".join(cause.unobservable)))
-    return tag("li", escape(say(cause.text)) + definitions(notes))
+    words = say(cause.text)
+    if cause.untold:
+        words = _("{cause} (nothing in the log for or against it)").format(cause=words)
+    return tag("li", tag("b", escape(_(STANDINGS[cause.standing]))) + escape(f" · {words}") + definitions(notes))
 
 
 def titles() -> dict[str, str]:
