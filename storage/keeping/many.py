@@ -31,7 +31,11 @@ def buckets_many(cursor: duckdb.DuckDBPyConnection, charts: Mapping[str, Chart],
     segment = cells["segment"].astype(np.int64)
     groups = Groups((of_run * (segment.max() + 1) + segment) * width + bucket)
     ids = np.asarray(list(charts), object)[groups.first(which)]
-    places = {"run": ids, "metric": np.full(len(ids), metric, object), "segment": groups.first(cells["segment"])}
+    places = {
+        "run": ids,
+        "metric": pd.Categorical.from_codes(np.zeros(len(ids), np.int8), [metric]),
+        "segment": groups.first(cells["segment"]),
+    }
     places |= {"x": groups.smallest(cells["first_x"]), "x_last": groups.largest(cells["last_x"])}
     found = groups.merge(cells) | places
     return pd.DataFrame({name: found[name] for name in COLUMNS})
