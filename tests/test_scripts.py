@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import urllib.request
+import venv
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,22 @@ def test_without_any_chromium_a_sentence_says_what_to_install(tmp_path):
     assert done.returncode != 0
     assert "No Chromium: install one" in done.stderr
     assert "called pytest" not in done.stdout
+
+
+def bare_python(folder: Path) -> Path:
+    """Return a Python that has none of our packages."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    return folder / "bin" / "python"
+
+
+def test_the_command_line_takes_the_environment_of_the_scripts_or_says_what_to_install(tmp_path):
+    shutil.copy(ROOT / "cli.py", tmp_path)
+    command = [str(bare_python(tmp_path / "bare")), "cli.py", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False)
+    assert "pip install -r requirements.txt" in done.stderr
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho taken "$@"\n')
+    (tmp_path / ".venv" / "bin" / "python").chmod(0o755)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "taken cli.py --help\n"
