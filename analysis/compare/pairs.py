@@ -19,6 +19,11 @@ from messages import N_, Text
 
 BETTER, WORSE, ALIKE, REPEATS, REFUSED, UNKNOWN = "better", "worse", "not_distinguishable", "repeats", "refused", "unknown"
 BROKE = N_("{better} is better: {worse} broke down; where both still go they lie {difference} % apart {where}")
+UNLIKE = math.log(20)  # between losses that did not break: no change of a configuration does that
+TOO_FAR = N_(
+    "{run} and {base} are not compared: one loss is {times:,} times the other, so they are losses of another kind, of other "
+    "data, or one run goes on from a trained model"
+)
 NO_METRIC = N_("the runs print no metric in common, so only their configurations are compared")
 
 
@@ -100,6 +105,10 @@ def pair_of(
     down = [side.subject.id in broken for side in (one, base)]
     if down[0] != down[1] and between.value is not None:
         return Pair(position, WORSE if down[0] else BETTER, _broke(one, base, between, down[0]), found, varied, part, expected)
+    if between.log and not view.relative and abs(between.value or 0.0) > UNLIKE:
+        times = round(math.exp(min(abs(between.value or 0.0), 50)))
+        far = Text(TOO_FAR, {"run": one.name, "base": base.name, "times": times})
+        return Pair(position, REFUSED, far, found, varied, part, expected)
     text = sentence(between, (one.name, base.name), told_apart=bool(varied), relative=view.relative)
     both = [one.subject, base.subject], [one.said, base.said]
     share = covered(*both, view.axis, end, price=view.price) if between.value is not None else None

@@ -159,6 +159,15 @@ def test_other_data_bars_the_level_and_relative_falls_are_compared():
     assert abs(told.pairs[0].differences["step"].relative) < 0.03
 
 
+@pytest.mark.parametrize(("times", "verdict"), [(15, "better"), (25, "refused")])
+def test_losses_that_lie_as_far_apart_as_no_configuration_sets_them_are_refused(times, verdict):
+    a = run("a", noisy(steps_of(600), seed=1), config={"lr": 1e-4})
+    b = run("b", noisy(steps_of(600), seed=2) / times, config={"lr": 5e-5})
+    told = compare([a, b])
+    assert told.verdict == verdict
+    assert ("25 times the other" in told.pairs[0].text.render()) == (verdict == "refused")
+
+
 def test_steps_of_other_batches_are_refused_and_samples_offered():
     a = run("a", config={"global_batch_size": 128}, lr=5e-4)
     b = run("b", config={"global_batch_size": 32}, lr=5e-4)
