@@ -106,9 +106,7 @@ def pair_of(
     if down[0] != down[1] and between.value is not None:
         return Pair(position, WORSE if down[0] else BETTER, _broke(one, base, between, down[0]), found, varied, part, expected)
     if between.log and not view.relative and abs(between.value or 0.0) > UNLIKE:
-        times = round(math.exp(min(abs(between.value or 0.0), 50)))
-        far = Text(TOO_FAR, {"run": one.name, "base": base.name, "times": times})
-        return Pair(position, REFUSED, far, found, varied, part, expected)
+        return Pair(position, REFUSED, _too_far(one, base, between), found, varied, part, expected)
     text = sentence(between, (one.name, base.name), told_apart=bool(varied), relative=view.relative)
     both = [one.subject, base.subject], [one.said, base.said]
     share = covered(*both, view.axis, end, price=view.price) if between.value is not None else None
@@ -138,6 +136,12 @@ def _broke(one: Side, base: Side, between: Difference, first: bool) -> Text:
     apart = whole(100 * -math.expm1(-min(abs(between.value or 0.0), 50)))
     gaps = {"better": better.name, "worse": worse.name, "difference": apart, "where": Text(EQUAL[between.axis])}
     return Text(BROKE, gaps)
+
+
+def _too_far(one: Side, base: Side, between: Difference) -> Text:
+    """Return the sentence about two runs whose losses no configuration sets so far apart."""
+    times = round(math.exp(min(abs(between.value or 0.0), 50)))
+    return Text(TOO_FAR, {"run": one.name, "base": base.name, "times": times})
 
 
 def _kind(found: Difference, *, told_apart: bool) -> str:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -68,37 +67,35 @@ class Visit:
         self.page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
         return self
 
-    def point(self, act: Callable[[], object], address: str) -> None:
-        """Do something at a place of a picture until the address is like that.
+    def point(self, act: Callable[[], object], seen: Callable[[int], object]) -> None:
+        """Do something at a place of a picture until `seen`, which waits for so many ms, has seen what comes of it.
 
         A picture has no buttons that could be waited for: what is done to it while it is drawn anew is lost.
         """
-        end = time.monotonic() + PATIENCE_MS / 1000
-        while True:
+        for _ in range(PATIENCE_MS // ONCE_MORE_MS - 1):
             self.settled()
             act()
-            try:
-                return self.page.wait_for_url(address, timeout=ONCE_MORE_MS)
-            except Timeout:
-                if time.monotonic() > end:
-                    raise
+            with contextlib.suppress(Timeout):
+                seen(ONCE_MORE_MS)
+                return
+        self.settled()
+        act()
+        seen(ONCE_MORE_MS)
+
+    def address(self, pattern: str) -> Callable[[int], object]:
+        """Return what waits for an address like that."""
+        return lambda timeout_ms: self.page.wait_for_url(pattern, timeout=timeout_ms)
 
     def open_line(self, line: int = 0) -> None:
         """Click a line of the table of all runs, which opens the run."""
-        table = self.page.locator("[data-testid=stDataFrame]").first
-        self.point(lambda: self._click(table, 260, line), "**/health?run=*")
+        self.point(lambda: self._click(260, line), self.address("**/health?run=*"))
 
     def tick_line(self, line: int, until: Locator) -> None:
         """Tick a line of the table of all runs; `until` this is there."""
-        table = self.page.locator("[data-testid=stDataFrame]").first
-        for _ in range(int(PATIENCE_MS / ONCE_MORE_MS)):
-            self.settled()
-            self._click(table, 17, line)
-            with contextlib.suppress(Timeout):
-                return until.wait_for(timeout=ONCE_MORE_MS)
-        raise AssertionError("the line can't be ticked")
+        self.point(lambda: self._click(17, line), lambda timeout_ms: until.wait_for(timeout=timeout_ms))
 
-    def _click(self, table: Locator, x: int, line: int) -> None:
+    def _click(self, x: int, line: int) -> None:
+        table = self.page.locator("[data-testid=stDataFrame]").first
         table.wait_for()
         box = table.bounding_box()
         self.page.mouse.click(box["x"] + x, box["y"] + ROW_PX * (line + 1) + ROW_PX / 2)

@@ -90,6 +90,7 @@ def test_a_single_nan_is_drawn_at_full_zoom_out(visit, served, sick):
     window = visit(served).open(sick)
     window.chart()
     window.page.locator(".stVegaLiteChart svg").get_by_text("✕").first.wait_for(state="attached")
+    assert window.errors == []
 
 
 def test_a_brush_zooms_all_panels_and_the_url_keeps_it(visit, served, sick):
@@ -102,7 +103,7 @@ def test_a_brush_zooms_all_panels_and_the_url_keeps_it(visit, served, sick):
         mouse.move(box["x"] + 500, box["y"] + 70, steps=8)
         mouse.up()
 
-    window.point(brush, "**x0=*")
+    window.point(brush, window.address("**x0=*"))
     window.page.get_by_role("button", name="show all").click()
     window.page.wait_for_function("!location.search.includes('x0=')")
     assert window.errors == []
@@ -120,7 +121,7 @@ def test_a_sign_over_the_chart_opens_its_finding_with_the_lines(visit, served, s
     window = visit(served).open(sick)
     window.chart()
     sign = window.page.locator(".stVegaLiteChart svg text", has_text="▼").first
-    window.point(lambda: sign.click(force=True), "**finding=*")
+    window.point(lambda: sign.click(force=True), window.address("**finding=*"))
     window.page.locator("ol.rv-log li.rv-marked").first.wait_for()
     assert window.errors == []
 
@@ -161,6 +162,7 @@ def test_the_language_is_chosen_in_the_page_and_by_the_browser(visit, served, si
     english = visit(served).open("/overview?lang=zh_CN")
     english.page.get_by_role("heading", name="总览").wait_for()
     english.page.wait_for_url("**lang=zh_CN*")
+    assert chinese.errors == english.errors == []
 
 
 def test_verdict_figures_and_panels_are_on_one_screen(visit, served, sick):

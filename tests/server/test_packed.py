@@ -1,8 +1,6 @@
 """Streamlit's scripts and styles go out packed to those who take that; everything else is left to Streamlit."""
 
-import asyncio
 import gzip
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import streamlit
 from starlette.responses import PlainTextResponse
 
 from server.packed import Packed
+from tests.server.asgi import request
 
 FOLDER = Path(streamlit.__file__).parent / "static" / "static"
 SCRIPT = next(path for path in sorted(FOLDER.glob("js/*.js")) if path.stat().st_size > 2000)
@@ -20,19 +19,9 @@ THEIRS = b"as it is"
 def ask(path: str, *, base: str = "", takes: str = "gzip, br", method: str = "GET") -> tuple[dict[bytes, bytes], bytes]:
     """Return the headers and the body for a path; Streamlit would answer THEIRS."""
     app = Packed(PlainTextResponse(THEIRS), FOLDER, base)
-    scope = {"type": "http", "method": method, "path": path, "headers": [(b"accept-encoding", takes.encode())]}
-    sent: list = []
-
-    async def send(message) -> None:
-        sent.append(message)
-
-    async def receive() -> dict:
-        return {"type": "http.disconnect"}
-
-    with ThreadPoolExecutor() as apart:  # the tests of the browser have a loop in this thread
-        apart.submit(asyncio.run, app(scope, receive, send)).result()
-    assert sent[0]["status"] == 200
-    return dict(sent[0]["headers"]), sent[1]["body"]
+    status, headers, body = request(app, path, method=method, headers={"accept-encoding": takes})
+    assert status == 200
+    return headers, body
 
 
 @pytest.mark.parametrize("base", ["", "rv", "a/b"])

@@ -1,7 +1,5 @@
 """An address that is no page leads to the start page; pages and data pass as they are."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 
 import pytest
@@ -10,6 +8,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from server.signpost import Signpost, target
+from tests.server.asgi import request
 
 
 def get(address: str, base: str = "") -> tuple[int, str, bytes]:
@@ -18,19 +17,8 @@ def get(address: str, base: str = "") -> tuple[int, str, bytes]:
     page = Route("/{path:path}", lambda _: HTMLResponse("page"))
     app = Signpost(Starlette(routes=[data, page]), ["health", "start"], base)
     path, _, query = address.partition("?")
-    scope = {"type": "http", "method": "GET", "path": unquote(path), "query_string": query.encode(), "headers": []}
-    sent: list = []
-
-    async def send(message) -> None:
-        sent.append(message)
-
-    async def receive() -> dict:
-        return {"type": "http.disconnect"}
-
-    with ThreadPoolExecutor() as apart:  # the tests of the browser have a loop in this thread
-        apart.submit(asyncio.run, app(scope, receive, send)).result()
-    place = dict(sent[0]["headers"]).get(b"location", b"").decode()
-    return sent[0]["status"], place, b"".join(message.get("body", b"") for message in sent[1:])
+    status, headers, body = request(app, unquote(path), query=query)
+    return status, headers.get(b"location", b"").decode(), body
 
 
 @pytest.mark.parametrize("address", ["/", "/health", "/health?run=1", "/start", "/health/"])

@@ -48,12 +48,12 @@ class JsonBlocks(Held):
         own = numbers if numbers is not None else first_line + np.arange(len(lines))
         self.took = []
         for number, line in zip(own.tolist(), lines, strict=False):
-            if self._open or line.strip() == "{" or _PRINTED.match(line):
+            if self._open or _begins(line):
                 self._line(number, line.rstrip("\r "))
         return self.release()
 
     def _line(self, number: int, line: str) -> None:
-        if line.strip() == "{" or _PRINTED.match(line):  # one that began before never ended
+        if _begins(line):  # one that began before never ended
             self._open = []
         self._open.append((number, line))
         python = len(self._open[0][1].strip()) > 1
@@ -85,3 +85,8 @@ class JsonBlocks(Held):
 
 def _placed(row: dict[str, Any]) -> bool:
     return any(columns.resolve(key).position in ("step", "epoch") for key in row)
+
+
+def _begins(line: str) -> bool:
+    """Say whether an object that goes over several lines begins here: `{` alone, or a dict as `pprint` breaks it."""
+    return line.strip() == "{" or _PRINTED.match(line) is not None
