@@ -239,7 +239,7 @@ def _files(table, index: int) -> None:
         },
     ).selection
     if chosen.cells and chosen.cells[0][0] < len(table):
-        st.switch_page("pages/health.py", query_params={"run": table["id"].iloc[chosen.cells[0][0]]})
+        state.open_run(table["id"].iloc[chosen.cells[0][0]])
 
 
 def _elsewhere(*, expanded: bool) -> None:

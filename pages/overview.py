@@ -82,7 +82,7 @@ def _listed(lines: Sequence[Line], given: dict[str, list[str]], base: Baseline |
     with place:
         _actions([lines[row].run for row in chosen.rows if row < len(lines)], given)
     if chosen.cells and chosen.cells[0][0] < len(lines):
-        st.switch_page("pages/health.py", query_params={"run": lines[chosen.cells[0][0]].run.id})
+        state.open_run(lines[chosen.cells[0][0]].run.id)
 
 
 def _table(table: pa.Table, given: dict[str, list[str]], base: Baseline | None) -> Any:

@@ -100,7 +100,7 @@ def _open_if_new() -> None:
     outcome = st.session_state["outcomes"][0]
     clean = outcome.run_id and not outcome.known and len(outcome.sentences) == 1
     if clean:
-        st.switch_page("pages/health.py", query_params={"run": outcome.run_id})
+        state.open_run(outcome.run_id)
 
 
 def _outcomes() -> None:

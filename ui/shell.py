@@ -8,7 +8,7 @@ from messages import N_
 from server import service
 from server.signpost import ASKED, LONGEST
 from storage.store import StoreLocked
-from ui import beginner, html, links, text
+from ui import beginner, html, links, state, text
 from ui.navigation import page_files, sections
 from ui.text import _
 
@@ -22,6 +22,7 @@ START = "start"
 def run() -> None:
     """Draw the frame, then the page that the URL names."""
     st.set_page_config(page_title="Runvitals", page_icon=ICON, layout="wide")
+    state.remember_asked()
     _take_language_from_url()
     html.style()
     st.logo(LOGO, size="large")

@@ -8,7 +8,7 @@ binding would put the translated label into the URL. Numbers and switches use `b
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 import streamlit as st
@@ -253,6 +253,21 @@ def pick_run() -> Run | None:
     )
     st.query_params["run"] = run.id
     return run
+
+
+def remember_asked() -> None:
+    """Keep the run that the URL names for the pages that the menu leads to.
+
+    First of all in a script: a click in the menu cuts a page off before it has drawn its picker.
+    """
+    if asked := st.query_params.get("run"):
+        st.session_state[LAST_RUN] = asked
+
+
+def open_run(run_id: str) -> NoReturn:
+    """Lead to the health of a run, which is from now on the one that the menu's pages show."""
+    st.session_state[LAST_RUN] = run_id
+    st.switch_page("pages/health.py", query_params={"run": run_id})
 
 
 def known(run_id: str) -> Run | None:

@@ -4,8 +4,10 @@ import ast
 from pathlib import Path
 
 import pytest
+import streamlit as st
 
 from tests.pages.helpers import canonical, take, words
+from ui import state
 from ui.navigation import page_files
 
 ROOT = Path(__file__).parents[2]
@@ -91,3 +93,26 @@ def test_what_was_typed_is_no_argument_of_a_callback(path):
             ]
             passed = {name.id for value in given for name in ast.walk(value) if isinstance(name, ast.Name)}
             assert not passed & typed(function), f"{path.name}: {function.name}"
+
+
+def test_the_menu_keeps_the_run_of_a_page_that_was_left_before_it_was_drawn(shop, app, monkeypatch):
+    sick, calm = take(shop, canonical(spike=200), "sick.log"), take(shop, canonical(seed=5), "calm.log")
+    listed = [line.run.id for line in shop.board.lines()]
+    other = listed[-1]  # not the one that a page shows unasked
+    assert {sick, calm} == set(listed)
+    with monkeypatch.context() as hurry:
+        hurry.setattr(state, "pick_run", st.stop)
+        test = app("health", run=other)
+    test.query_params.clear()
+    test.switch_page("pages/cost.py").run()
+    assert test.query_params["run"] == [other]
+
+
+@pytest.mark.parametrize("path", sorted([*ROOT.glob("pages/*.py"), *ROOT.glob("ui/*.py")]), ids=lambda path: path.name)
+def test_only_one_function_leads_to_a_run(path):
+    """`state.open_run` remembers the run before the page that would do so can be cut off."""
+    calls = [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Call)]
+    leads = [
+        one for one in calls if ast.unparse(one.func) == "st.switch_page" and "pages/health.py" in ast.unparse(one.args[0])
+    ]
+    assert not leads or path.name == "state.py"
