@@ -20,7 +20,10 @@ _EVAL_LINE = re.compile(
     re.IGNORECASE,
 )
 _CALLER = re.compile(r"\w:\w|^__\w+__$")  # `__main__:train:88`
-_LEVEL = re.compile(r".{0,200}\b(?:INFO|DEBUG|WARNING|NOTICE)\b[\]:|\s-]*")  # what a logger prints before the message
+_LEVEL = re.compile(  # what a logger prints before the message
+    r".{0,200}\b(?:INFO|DEBUG|WARN(?:ING)?|NOTICE|TRACE|SUCCESS)\b(?::[\w.]+(?=:))?[\]:|\s-]*"
+    r"|\s*(?:level|lvl|severity)=\"?[A-Za-z]+\"?\s+"
+)
 _POD = re.compile(r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])")  # kubectl, stern
 _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter"), "step_time_seconds"),
@@ -28,7 +31,7 @@ _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("tok/s", "tokens/s", "k tok/s", "K tok/s"), "tokens_per_second"),
     **dict.fromkeys(("samples/s", "samples/sec"), "samples_per_second"),
 }
-_FILE_NAME = re.compile(r"\.(?:py|cpp|cu|cc|c|h|so|json|yaml|txt)$")
+_FILE_NAME = re.compile(r"\.(?:pyx?|ipynb|cpp|hpp|cuh?|cc|c|h|so|go|rs|jl|java|scala|js|ts|sh|json|yaml|txt)$")
 
 
 def declared(line: str, found: list[tokens.Token], form: Form, spans: Mapping[str, tuple[int, int]]) -> Plan | Damage | None:

@@ -46,7 +46,10 @@ _DRAWN = re.compile("[\u2500-\u259f]+|#{3,}|={4,}|-{4,}|[.]{4,}")
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
 _ZONE = r"^\s*(?:UTC|GMT|[A-Z]{1,2}[SD]?T)\b\s+"  # behind the time
 _LOGFMT = r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+"  # `level=info msg="two words" `: a name begins behind it
-_CUTS = re.compile(_ZONE + "|" + _LOGFMT + r"|\b(?:INFO|WARNING|DEBUG):[\w.]+:|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→")
+_LEVELS = r"INFO|DEBUG|WARN(?:ING)?|NOTICE|TRACE|VERBOSE|SUCCESS|ERROR|CRITICAL|FATAL"  # what loggers call a message
+# A level stands in front of the message, never in a name: `INFO step=1`, `INFO:root:step=1`; one letter begins the line.
+_LEVEL = rf"(?<![\w-])(?:{_LEVELS})(?::[\w.]+:|(?=\s))|^\s*[IWEDF](?=\s)"
+_CUTS = re.compile(_ZONE + "|" + _LOGFMT + "|" + _LEVEL + r"|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→")
 _BRACKET = re.compile(r"\s*([(\[])([^()\[\]]{1,20})([)\]])$")
 _PLAIN = str.maketrans("：，；、（）【】［］｜＝％／", ":,;,()[][]|=%/")  # one character for one: places stay the same
 _TENSOR = re.compile(r", *(?:device|dtype|grad_fn|requires_grad)=(?:'[^']{0,40}'|<[^>]{0,60}>|[\w.]{1,40})")
