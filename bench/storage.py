@@ -150,7 +150,7 @@ def charts(store: Store, short: list[str], long: str, options: argparse.Namespac
         "zoom 10,000 steps": lambda: store.buckets(long, ["loss"], first=middle, last=middle + 9_999),
         "chart by wall clock": lambda: store.buckets(long, ["loss"], x="timestamp"),
         "chart of a short run": lambda: store.buckets(short[0], NAMES[:3]),
-        "20 runs compared": lambda: store.buckets_many(some, "loss", width=300),
+        "20 runs compared": lambda: store.buckets_many(some, ["loss"], width=300),
         "frame of a short run": lambda: store.frame(short[0]),
         "frame of 100,000 steps": lambda: store.frame(long, first_step=middle, last_step=middle + 99_999),
         "last values of all runs": store.latest,

@@ -23,28 +23,28 @@ REMEMBERED = 512  # subjects and shares of productive time, of all sessions toge
 CLOCK_WIDTH = 400
 NUMBERED_ROWS = 50  # rows that tell whether a log prints its steps
 LEAST_EPOCHS = 4  # different ones that make an axis
-FEW = 3  # runs that are asked for one by one; of more all are listed at once
 
 
 class _Memory:
-    """The latest answers by key; each is made once, whoever asks first."""
+    """The latest answers by key."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return the answer to a key, made now if it is not remembered."""
+    def get(self, keys: Sequence[Any], make: Callable[[Sequence[Any]], Sequence[Any]]) -> list[Any]:
+        """Return the answers to keys; those that are not remembered are made now, all at once and in that order."""
         with self._lock:
-            if key in self._kept:
+            found = {key: self._kept[key] for key in keys if key in self._kept}
+        missing = [key for key in dict.fromkeys(keys) if key not in found]
+        found |= zip(missing, make(missing), strict=True) if missing else ()
+        with self._lock:
+            for key in keys:
+                self._kept[key] = found[key]
                 self._kept.move_to_end(key)
-                return self._kept[key]
-        made = make()
-        with self._lock:
-            self._kept[key] = made
             while len(self._kept) > REMEMBERED:
                 self._kept.popitem(last=False)
-        return made
+        return [found[key] for key in keys]
 
 
 _memory = _Memory()
@@ -52,23 +52,25 @@ _memory = _Memory()
 
 def remembered(key: Any, make: Callable[[], Any]) -> Any:
     """Return the answer to a key, made now if it is not among the latest."""
-    return _memory.get(key, make)
+    return _memory.get([key], lambda _missing: [make()])[0]
 
 
 def subjects_of(store: Store, runs: Sequence[str], *, growing: Set[str] = frozenset()) -> list[Subject]:
     """Return runs as comparisons see them, in that order. Raises UnknownRun."""
-    listed = {run.id: run for run in store.runs()} if len(runs) > FEW else {}
+    listed = {run.id: run for run in store.runs(dict.fromkeys(runs))}
     heads = [listed.get(run) or store.run(run) for run in runs]
     given = all_given(store, runs)
-    keys = [
-        (str(store.data_dir), head.id, head.version, head.name, repr(sorted(given[head.id].items())), head.id in growing)
-        for head in heads
-    ]
 
-    def made(head: Run) -> Callable[[], Subject]:
-        return lambda: _subject(store, head, given[head.id], head.id in growing)
+    def key(head: Run) -> tuple[Any, ...]:
+        told = repr(sorted(given[head.id].items()))
+        return str(store.data_dir), head.id, head.version, head.name, told, head.id in growing
 
-    return [remembered(key, made(head)) for head, key in zip(heads, keys, strict=True)]
+    by_key = {key(head): head for head in heads}
+
+    def made(missing: Sequence[Any]) -> list[Subject]:
+        return _subjects(store, [by_key[one] for one in missing], given, growing)
+
+    return _memory.get([key(head) for head in heads], made)
 
 
 def subject_of(store: Store, run_id: str) -> Subject:
@@ -76,47 +78,45 @@ def subject_of(store: Store, run_id: str) -> Subject:
     return subjects_of(store, [run_id])[0]
 
 
-def _subject(store: Store, run: Run, given: Mapping[str, Any], growing: bool) -> Subject:
-    report = store.report(run.id)
-    unit, buckets = _buckets(store, run, numbered=is_numbered(store, run))
-    buckets = _kinds_apart(store, run, unit, buckets) if report.eval_records else buckets
-    return subject(
-        run.id,
-        run.name,
-        report.config,
-        buckets,
-        clock=_clock(store, run, buckets),
-        total_steps=run.total_steps,
-        given=given,
-        launches=max(run.segments, 1),
-        rows=run.rows,
-        growing=growing,
-        unit=unit,
-        program=formats.program_of(report.format),
-    )
+def _subjects(store: Store, runs: Sequence[Run], given: Mapping[str, Mapping[str, Any]], growing: Set[str]) -> list[Subject]:
+    """Return runs as comparisons see them; what the store is asked for it is asked for all of them together."""
+    reports = store.reports([run.id for run in runs])
+    read = _buckets(store, runs)
+    found = []
+    for run in runs:
+        report, (unit, buckets) = reports[run.id], read[run.id]
+        buckets = _kinds_apart(store, run, unit, buckets) if report.eval_records else buckets
+        known: dict[str, Any] = {
+            "given": given[run.id],
+            "launches": max(run.segments, 1),
+            "rows": run.rows,
+            "growing": run.id in growing,
+        }
+        known |= {"unit": unit, "program": formats.program_of(report.format), "total_steps": run.total_steps}
+        found.append(subject(run.id, run.name, report.config, buckets, clock=_clock(store, run, buckets), **known))
+    return found
 
 
-def is_numbered(store: Store, run: Run) -> bool:
-    """Say whether the steps of a run are only the count of its rows, as its first rows tell: the log prints none."""
-    if run.last_step is None or run.first_step is None:
-        return True
-    if run.first_step > 1:
-        return False
-    printed = store.frame(run.id, ["step_printed"], skip=0, most=NUMBERED_ROWS)["step_printed"]
-    return len(printed) > 0 and printed.null_count > len(printed) / 2
+def _numbered(store: Store, runs: Sequence[Run]) -> set[str]:
+    """Return the runs whose steps are only the count of their rows, as the first rows tell: their logs print none."""
+    found = {run.id for run in runs if run.last_step is None or run.first_step is None}
+    early = [run.id for run in runs if run.id not in found and (run.first_step or 0) <= 1]
+    return found | {run for run, share in store.printed_steps(early, NUMBERED_ROWS).items() if share < 0.5}
 
 
-def _buckets(store: Store, run: Run, *, numbered: bool) -> tuple[str, pd.DataFrame]:
-    """Return what the x of a run counts, and its buckets: over steps, else over printed epochs, else over lines.
+def _buckets(store: Store, runs: Sequence[Run]) -> dict[str, tuple[str, pd.DataFrame]]:
+    """Return by run what its x counts, and its buckets: over steps, else over printed epochs, else over lines.
 
-    numbered: the log prints no step, or not everywhere, so that its rows are only counted: that is no axis to compare on.
+    A log that prints no step, or not everywhere, only counts its rows: that is no axis to compare on.
     """
-    if not numbered:
-        return STEP, store.buckets(run.id, METRICS, x=STEP, width=WIDTH)
-    buckets = store.buckets(run.id, METRICS, x=EPOCH, width=WIDTH)
-    if buckets["x"].nunique() >= LEAST_EPOCHS:
-        return EPOCH, buckets
-    return LINE, store.buckets(run.id, METRICS, x=LINE, width=WIDTH)
+    numbered = _numbered(store, runs)
+    found = {}
+    for unit in (STEP, EPOCH, LINE):
+        left = [run.id for run in runs if run.id not in found and (unit == STEP) == (run.id not in numbered)]
+        for run, buckets in (store.buckets_many(left, METRICS, x=unit, width=WIDTH) if left else {}).items():
+            if unit != EPOCH or buckets["x"].nunique() >= LEAST_EPOCHS:
+                found[run] = (unit, buckets)
+    return found
 
 
 def _kinds_apart(store: Store, run: Run, unit: str, buckets: pd.DataFrame) -> pd.DataFrame:
@@ -137,9 +137,9 @@ def _kinds_apart(store: Store, run: Run, unit: str, buckets: pd.DataFrame) -> pd
 def _clock(store: Store, run: Run, buckets: pd.DataFrame) -> tuple[np.ndarray, np.ndarray] | None:
     """Return (steps, seconds since the start) from the clock that the log prints, None where it prints none."""
     names = buckets["metric"].to_numpy(dtype=object)
-    printed = buckets[names == "elapsed_seconds"]
+    printed = np.flatnonzero(names == "elapsed_seconds")
     if len(printed):
-        return _running(printed["x_last"].to_numpy(dtype=float), printed["last"].to_numpy(dtype=float))
+        return _running(*(buckets[name].to_numpy(dtype=float)[printed] for name in ("x_last", "last")))
     metrics = [name for name in ("loss", "logits_loss", "lr") if (names == name).any()][:1]
     stamped = store.buckets(run.id, metrics, x="elapsed_seconds", width=CLOCK_WIDTH)
     if run.last_step is None or not len(stamped):

@@ -379,6 +379,12 @@ class Store:
         with self._reading() as cursor:
             return load_report(value_of(cursor, run_id, "report"))
 
+    def reports(self, ids: Iterable[str]) -> dict[str, ParseReport]:
+        """Return what the reader said of the logs of some runs, by run; those that are not there are left out."""
+        sql = "select id, report from runs where list_contains(?, id) and deleted is null"
+        with self._reading() as cursor:
+            return {run_id: load_report(text) for run_id, text in cursor.execute(sql, [list(ids)]).fetchall()}
+
     def reader_state(self, run_id: str) -> dict[str, Any] | None:
         """Return the state from which the reader goes on with the run's log, None where none was kept."""
         with self._reading() as cursor:
@@ -446,16 +452,23 @@ class Store:
             chart = series.Chart(cursor, run, axis, segment=segment, kind=kind, first=low, last=high)
             return _timed(chart.buckets(wanted, max(1, width)), x)
 
-    def buckets_many(self, ids: Iterable[str], metric: str, *, x: str = "step", width: int = 1000) -> pd.DataFrame:
-        """Return `buckets` of one metric of many runs at once, in the order of `ids`, with the run's id as column `run`.
-
-        Each run is cut into at most `width` buckets of its own length; those without the metric or the x are left out.
-        """
+    def buckets_many(
+        self, ids: Iterable[str], metrics: Sequence[str], *, x: str = "step", width: int = 1000
+    ) -> dict[str, pd.DataFrame]:
+        """Return `buckets` of many runs at once, by run in the order of `ids`, each cut by its own length."""
+        wanted = list(dict.fromkeys(metrics))
         with self._reading() as cursor:
             heads = self._heads_of(cursor, list(dict.fromkeys(ids)))
-            axes = {run.id: (run, series.axis(x, run)) for run in heads if metric in run.metrics}
+            axes = {run.id: (run, series.axis(x, run)) for run in heads if not run.metrics.keys().isdisjoint(wanted)}
             charts = {run_id: series.Chart(cursor, run, axis) for run_id, (run, axis) in axes.items() if axis is not None}
-            return _timed(many.buckets_many(cursor, charts, metric, max(1, width)), x)
+            found = many.buckets_many(cursor, charts, wanted, max(1, width))
+        nothing = pd.DataFrame(columns=list(series.BUCKET_COLUMNS))
+        return {run.id: _timed(found[run.id], x) if run.id in found else nothing for run in heads}
+
+    def printed_steps(self, ids: Iterable[str], most: int) -> dict[str, float]:
+        """Return which share of the first `most` rows of each run (of kind train) print their step; by run with such rows."""
+        with self._reading() as cursor:
+            return many.printed_steps(cursor, self._heads_of(cursor, list(dict.fromkeys(ids))), most)
 
     def windows(
         self, run_id: str, metrics: Sequence[str], size: float, *, x: str = "step", segment: int | None = None

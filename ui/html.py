@@ -25,7 +25,7 @@ def escape_markdown(text: object) -> str:
 
 
 def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() or c in SPACES else "�" for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() or c in SPACES else "�" for c in text)
 
 
 def style() -> None:

@@ -1,26 +1,39 @@
-"""The same curve of many runs, in one query for the rows and one for each tier of cells, whatever the number of runs."""
+"""The same curves of many runs: one query for all their rows and one for each tier of cells, whatever the number of runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from storage.keeping.series import BUCKET_COLUMNS, Chart
-from storage.keeping.tiers import STATS, Cells, Groups, numbers, single
+from storage.keeping.series import BUCKET_COLUMNS, Axis, Chart, RunHead
+from storage.keeping.tiers import STATS, Cells, Groups, numbers, printed, single
 
-COLUMNS = ("run", *BUCKET_COLUMNS)
-_PLACES = ("which", "row", "segment", "first_x", "last_x")
+_PLACES = ("which", "row", "segment", "first_x", "last_x")  # which: place of the run × metrics + place of the metric
 
 
-def buckets_many(cursor: duckdb.DuckDBPyConnection, charts: Mapping[str, Chart], metric: str, width: int) -> pd.DataFrame:
-    """Return of each run (id and chart) what `Chart.buckets` gives for a metric, in the order given, the id as column `run`."""
-    cells = _in_order(_read(cursor, list(charts.values()), metric, width))
+def buckets_many(
+    cursor: duckdb.DuckDBPyConnection, charts: Mapping[str, Chart], metrics: Sequence[str], width: int
+) -> dict[str, pd.DataFrame]:
+    """Return by run (id) what `Chart.buckets` gives for those of the metrics that it has; runs without any are left out."""
+    cells = _in_order(list(_read(cursor, list(charts.values()), metrics, width)))
     if not len(cells["which"]):
-        return pd.DataFrame(columns=list(COLUMNS))
-    which = cells["which"]
-    runs = Groups(which)
+        return {}
+    run = cells["which"] // len(metrics)
+    groups, number = _grouped(cells, run, width)
+    places = {"segment": groups.first(cells["segment"])}
+    places |= {"x": groups.smallest(cells["first_x"]), "x_last": groups.largest(cells["last_x"])}
+    found = groups.merge(cells) | places
+    named = pd.Categorical.from_codes(groups.first(cells["which"]) % len(metrics), list(metrics))
+    frame = pd.DataFrame({"metric": named, **{name: found[name] for name in BUCKET_COLUMNS if name != "metric"}})
+    ends = np.searchsorted(groups.first(run), np.arange(len(charts) + 1))
+    return {name: frame.iloc[ends[at] : ends[at + 1]] for at, name in enumerate(charts) if at in number}
+
+
+def _grouped(cells: Cells, run: np.ndarray, width: int) -> tuple[Groups, set[int]]:
+    """Return the buckets, by run, metric, segment and x, each run cut by its own length; and the places of the runs."""
+    runs = Groups(run)
     low = runs.smallest(cells["first_x"])
     high = np.fmax(runs.largest(np.where(np.isfinite(cells["last_x"]), cells["last_x"], np.nan)), low)
     of_run = np.repeat(np.arange(len(low)), runs.lengths)
@@ -29,45 +42,76 @@ def buckets_many(cursor: duckdb.DuckDBPyConnection, charts: Mapping[str, Chart],
         bucket = np.where(size > 0, np.floor((cells["first_x"] - low[of_run]) / size), 0)
     bucket = np.clip(np.nan_to_num(bucket), 0, width - 1).astype(np.int64)
     segment = cells["segment"].astype(np.int64)
-    groups = Groups((of_run * (segment.max() + 1) + segment) * width + bucket)
-    ids = np.asarray(list(charts), object)[groups.first(which)]
-    places = {
-        "run": ids,
-        "metric": pd.Categorical.from_codes(np.zeros(len(ids), np.int8), [metric]),
-        "segment": groups.first(cells["segment"]),
-    }
-    places |= {"x": groups.smallest(cells["first_x"]), "x_last": groups.largest(cells["last_x"])}
-    found = groups.merge(cells) | places
-    return pd.DataFrame({name: found[name] for name in COLUMNS})
+    key = (cells["which"].astype(np.int64) * (segment.max() + 1) + segment) * width + bucket
+    return Groups(key), set(runs.first(run).tolist())
 
 
-def _read(cursor: duckdb.DuckDBPyConnection, charts: Sequence[Chart], metric: str, width: int) -> list[Cells]:
-    """Return the cells and the rows of all charts, each with `which` chart it belongs to."""
-    rows, tiers = list[str](), dict[int, list[str]]()
-    for which, chart in enumerate(charts):
-        tier, start = chart.source(metric, width)
-        rows.append(f"select {which:d} as which, * from ({chart.rows_sql([metric], start)})")
+def _read(cursor: duckdb.DuckDBPyConnection, charts: Sequence[Chart], metrics: Sequence[str], width: int) -> Iterator[Cells]:
+    """Yield the cells and the rows of all charts."""
+    tiers: dict[tuple[int, Axis], list[int]] = {}
+    rows = []
+    for place, chart in enumerate(charts):
+        tier, start = chart.source(width)
         if tier is not None:
-            tiers.setdefault(tier, []).append(f"select {which:d} as which, * from ({chart.cells_sql([metric], tier)})")
-    found = [_cells(cursor.sql(" union all ".join(each)).to_arrow_table()) for each in tiers.values()]
-    return [*found, _single(cursor.sql(" union all ".join(rows)).to_arrow_table())] if rows else []
+            tiers.setdefault((tier, chart.axis), []).append(place)
+        if start < chart.run.rows:
+            rows.append(f"select {place:d} as place, * from ({chart.rows_sql(metrics, start)})")
+    for (tier, _axis), places in tiers.items():
+        yield _cells(cursor, charts, places, metrics, tier)
+    if rows:
+        yield from _rows(cursor.sql(" union all ".join(rows)).to_arrow_table(), len(metrics))
 
 
-def _cells(table: pa.Table) -> Cells:
-    return {name: numbers(table[name]) for name in (*_PLACES, *STATS)}
+def _cells(
+    cursor: duckdb.DuckDBPyConnection, charts: Sequence[Chart], places: Sequence[int], metrics: Sequence[str], tier: int
+) -> Cells:
+    """Return the cells of those of the charts (places) that have the same axis: one scan, whatever their number."""
+    runs = [charts[place].run for place in places]
+    wanted = {run.metrics[name] for run in runs for name in metrics if name in run.metrics}
+    table = cursor.sql(charts[places[0]].cells_sql(wanted, tier, [run.no for run in runs])).to_arrow_table()
+    which = _which(runs, places, metrics)[numbers(table["run"]), numbers(table["metric"])]
+    kept = np.flatnonzero(which >= 0) if (which < 0).any() else slice(None)
+    return {"which": which[kept]} | {name: numbers(table[name])[kept] for name in (*_PLACES[1:], *STATS)}
 
 
-def _single(table: pa.Table) -> Cells:
-    table = table.filter(table[6].is_valid()) if table[6].null_count else table
-    which, row, segment, step, line, x, values = map(numbers, table.columns)
-    return single(values, step, line) | dict(zip(_PLACES, (which, row, segment, x, x), strict=True))
+def _which(runs: Sequence[RunHead], places: Sequence[int], metrics: Sequence[str]) -> np.ndarray:
+    """Return `which` by the numbers of run and metric, -1 where it was not asked for."""
+    found = np.full((max(run.no for run in runs) + 1, max(no for run in runs for no in run.metrics.values()) + 1), -1)
+    for place, run in zip(places, runs, strict=True):
+        for number, name in enumerate(metrics):
+            if name in run.metrics:
+                found[run.no, run.metrics[name]] = place * len(metrics) + number
+    return found
+
+
+def _rows(table: pa.Table, metrics: int) -> Iterator[Cells]:
+    """Yield for each metric its rows as cells of one row."""
+    at = {name: numbers(table[number]) for number, name in enumerate(("place", "row", "segment", "step", "line", "x"))}
+    for number in range(metrics):
+        which = printed(table, 6 + number)
+        if which is not None:
+            mine = {name: array[which] for name, array in at.items()}
+            values = single(table[6 + number].drop_null().to_numpy(), mine["step"], mine["line"])
+            ends = (mine["place"] * metrics + number, mine["row"], mine["segment"], mine["x"], mine["x"])
+            yield values | dict(zip(_PLACES, ends, strict=True))
 
 
 def _in_order(parts: Sequence[Cells]) -> Cells:
-    """Return all cells by run, those of a run in the order logged."""
+    """Return all cells by run and metric, those of one in the order logged."""
     cells = {name: np.concatenate([part[name] for part in parts] or [np.empty(0)]) for name in (*_PLACES, *STATS)}
     which, row = cells["which"], cells["row"]
     if ((which[1:] > which[:-1]) | (which[1:] == which[:-1]) & (row[1:] >= row[:-1])).all():
         return cells
     order = np.lexsort((row, which))
     return {name: array[order] for name, array in cells.items()}
+
+
+def printed_steps(cursor: duckdb.DuckDBPyConnection, runs: Sequence[RunHead], most: int) -> dict[str, float]:
+    """Return which share of the first `most` rows of each run that train print a step; runs without such rows are left out."""
+    each = [
+        f"select {place:d} as place, count(*) as rows, count(step_printed) as printed from "
+        f"(select step_printed from {run.table} where row < {most:d} and kind = 'train')"
+        for place, run in enumerate(runs)
+    ]
+    found = cursor.execute(" union all ".join(each)).fetchall() if each else []
+    return {runs[place].id: told / rows for place, rows, told in found if rows}

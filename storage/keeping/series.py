@@ -1,6 +1,6 @@
 """Reading the curves of a run: rows as they are, or buckets of a range for a chart, from the tier that fits its width."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,8 +128,8 @@ class Chart:
         last: float | None = None,
     ) -> None:
         self._cursor = cursor
-        self._run = run
-        self._axis = axis
+        self.run = run
+        self.axis = axis
         self._first, self._last = first, last
         self._lanes = "kind <> 'summary'" if kind is None else f"kind = {_quoted(kind)}"
         self._lanes += "" if segment is None else f" and segment = {segment:d}"
@@ -153,61 +153,64 @@ class Chart:
         tier = self._tier(metrics, width)
         if tier is None:
             return self._finest(metrics)
-        rows = self._rows(metrics, self._run.rows // tier * tier)
+        rows = self._rows(metrics, self.run.rows // tier * tier)
         tails = {name: _row_cells(rows, name) for name in metrics}
         cells = self._cells(metrics, tier)
-        return {name: _joined(_metric_cells(cells, self._run.metrics[name]), tail) for name, tail in tails.items()}
+        return {name: _joined(_metric_cells(cells, self.run.metrics[name]), tail) for name, tail in tails.items()}
 
     def _finest(self, metrics: Sequence[str]) -> dict[str, Cells]:
         """Return for each metric what is finest in the range: its rows, and cells of ten in the place of rows that are gone."""
         rows = self._rows(metrics, 0)
         found = {name: _row_cells(rows, name) for name in metrics}
-        if not self._run.thin or self._run.bare:
+        if not self.run.thin or self.run.bare:
             return found
         cells = self._cells(metrics, TENS)
-        return {name: _in_order(_metric_cells(cells, self._run.metrics[name]), left) for name, left in found.items()}
+        return {name: _in_order(_metric_cells(cells, self.run.metrics[name]), left) for name, left in found.items()}
 
     def _tier(self, metrics: Sequence[str], width: int) -> int | None:
-        rows = 0 if self._run.bare else self._run.rows
+        rows = 0 if self.run.bare else self.run.rows
         if not self._whole and rows >= SMALL * width * CELLS_A_BUCKET:
             rows = self._rows_in_range(metrics)
         return next((tier for tier in (LARGE, SMALL) if rows >= tier * width * CELLS_A_BUCKET), None)
 
     def _rows_in_range(self, metrics: Sequence[str]) -> int:
         """Count the rows in the range, to a thousand."""
-        found = first_row(self._cursor, f"select count(distinct cell) from {self._cell_source(metrics, LARGE)}")
+        source = self._cell_source(self._numbered(metrics), LARGE, [self.run.no])
+        found = first_row(self._cursor, f"select count(distinct cell) from {source}")
         return LARGE * (found[0] if found else 0)
 
     def _within(self, start: str, end: str) -> str:
         """Return SQL that is true for what reaches into the range asked for."""
-        tests = [f"{start} is not null" if self._axis.whole else f"isfinite({start})"]
+        tests = [f"{start} is not null" if self.axis.whole else f"isfinite({start})"]
         tests += [] if self._first is None else [f"{end} >= {_literal(self._first)}"]
         tests += [] if self._last is None else [f"{start} <= {_literal(self._last)}"]
         return " and ".join(tests)
 
-    def _cell_source(self, metrics: Sequence[str], tier: int) -> str:
+    def _cell_source(self, metrics: Iterable[int], tier: int, runs: Iterable[int]) -> str:
         """Return a query over the stored cells that reach into the range, with their `first_x` and `last_x`."""
-        x = self._axis
-        wanted = ", ".join(str(self._run.metrics[name]) for name in metrics)
-        mine = f"(select * from {cells_table(tier)} where run = {self._run.no:d} and {self._lanes} and metric"
-        source, joined = f"{mine} in ({wanted})) c", ""
+        x = self.axis
+        mine = f"(select * from {cells_table(tier)} where run in ({_listed(runs)}) and {self._lanes} and metric"
+        source, joined = f"{mine} in ({_listed(metrics)})) c", ""
         if x.metric is not None:
             joined = (
-                f"join {mine} = {x.metric:d}) place on c.cell = place.cell and c.segment = place.segment "
-                "and c.kind = place.kind and c.rank is not distinct from place.rank "
+                f"join {mine} = {x.metric:d}) place on c.run = place.run and c.cell = place.cell "
+                "and c.segment = place.segment and c.kind = place.kind and c.rank is not distinct from place.rank "
             )
         within = self._within(x.cell_first, x.cell_last)
         return f"(select c.*, {x.cell_first} as first_x, {x.cell_last} as last_x from {source} {joined}where {within})"
 
     def _cells(self, metrics: Sequence[str], tier: int) -> pa.Table:
-        return self._cursor.sql(self.cells_sql(metrics, tier)).to_arrow_table()
+        return self._cursor.sql(self.cells_sql(self._numbered(metrics), tier, [self.run.no])).to_arrow_table()
 
-    def cells_sql(self, metrics: Sequence[str], tier: int) -> str:
-        """Return a query for the stored cells that reach into the range."""
-        columns = f"metric, cell * {tier:d} as row, segment, first_x, last_x, {', '.join(STATS)}"
+    def _numbered(self, metrics: Sequence[str]) -> list[int]:
+        return [self.run.metrics[name] for name in metrics]
+
+    def cells_sql(self, metrics: Iterable[int], tier: int, runs: Iterable[int]) -> str:
+        """Return a query for the stored cells that reach into the range, of runs (numbers) whose charts have this axis."""
+        columns = f"run, metric, cell * {tier:d} as row, segment, first_x, last_x, {', '.join(STATS)}"
         # A join does not keep the order in which the cells were written.
-        order = "" if self._axis.metric is None else " order by cell"
-        return f"select {columns} from {self._cell_source(metrics, tier)}{order}"
+        order = "" if self.axis.metric is None else " order by cell"
+        return f"select {columns} from {self._cell_source(metrics, tier, runs)}{order}"
 
     def _rows(self, metrics: Sequence[str], start: int) -> pa.Table:
         """Return the rows from number `start` on that are in the range, metrics by name, with their `x`."""
@@ -215,20 +218,21 @@ class Chart:
         return table.rename_columns(["row", "segment", "step", "line", "x", *metrics])
 
     def rows_sql(self, metrics: Sequence[str], start: int) -> str:
-        """Return a query for the rows from number `start` on that are in the range, with their `x`, metrics by number."""
-        wanted = ", ".join(metric_column(self._run.metrics[name]) for name in metrics)
-        x = self._axis.row
+        """Return a query for the rows from number `start` on that are in the range, with `x`; null for a metric it lacks."""
+        known = self.run.metrics
+        wanted = ", ".join(metric_column(known[name]) if name in known else "null::double" for name in metrics)
+        x = self.axis.row
         return (
-            f"select row, segment, step, line, {x} as x, {wanted} from {self._run.table} where row >= {start:d} "
-            f"and {self._lanes} and {self._within(x, x)}{' order by row' if self._run.cold > start else ''}"
+            f"select row, segment, step, line, {x} as x, {wanted} from {self.run.table} where row >= {start:d} "
+            f"and {self._lanes} and {self._within(x, x)}{' order by row' if self.run.cold > start else ''}"
         )
 
-    def source(self, metric: str, width: int) -> tuple[int | None, int]:
-        """Return which tier of cells such a chart reads (None: none), and from which row on it reads rows."""
-        tier = self._tier([metric], width)
+    def source(self, width: int) -> tuple[int | None, int]:
+        """Return which tier of cells a chart of the whole run reads (None: none), and from which row on it reads rows."""
+        tier = self._tier((), width)
         if tier is None:
-            return TENS if self._run.thin and not self._run.bare else None, 0
-        return tier, self._run.rows // tier * tier
+            return TENS if self.run.thin and not self.run.bare else None, 0
+        return tier, self.run.rows // tier * tier
 
 
 def _row_cells(rows: pa.Table, metric: str) -> Cells:
@@ -282,6 +286,11 @@ def _frame(buckets: Mapping[str, Cells]) -> pd.DataFrame:
     codes = np.repeat(np.arange(len(buckets)), [len(each["x"]) for each in buckets.values()])
     arrays = {name: np.concatenate([each[name] for each in buckets.values()]) for name in BUCKET_COLUMNS if name != "metric"}
     return pd.DataFrame({"metric": pd.Categorical.from_codes(codes, list(buckets)), **arrays})
+
+
+def _listed(values: Iterable[int]) -> str:
+    """Return whole numbers as a list in SQL."""
+    return ", ".join(f"{value:d}" for value in values)
 
 
 def _quoted(text: str) -> str:

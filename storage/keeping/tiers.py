@@ -140,7 +140,7 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray:
     return column.to_numpy()
 
 
-def printed(rows: pa.Table, column: str) -> np.ndarray | slice | None:
+def printed(rows: pa.Table, column: str | int) -> np.ndarray | slice | None:
     """Return which rows have a value in a column: all (a slice), the numbers of some, or None when none has."""
     nulls = rows[column].null_count
     if nulls == rows.num_rows:

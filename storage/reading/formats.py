@@ -114,7 +114,17 @@ def _every() -> dict[str, LogFormat]:
 @cache
 def shipped() -> dict[str, LogFormat]:
     """Return the formats that come with the product."""
-    return {path.stem: parse(path.stem, path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.toml"))}
+    return {name: _shipped(name) for name in _names()}
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(path.stem for path in sorted(FOLDER.glob("*.toml")))
+
+
+@cache
+def _shipped(name: str) -> LogFormat:
+    return parse(name, (FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @cache
@@ -178,7 +188,10 @@ def kind_of(name: str) -> str:
 
 def program_of(name: str | None) -> str:
     """Return what wrote a log of this format, "" where many programs write such logs."""
-    found = load().get(name or "")
+    if name is None:
+        return ""
+    # Of those that come with the product this one alone is read: all of them take a third of a comparison of twenty runs.
+    found = _shipped(name) if name in _names() and _trial.get() is None else load().get(name)
     return "" if found is None or found.general else found.title
 
 

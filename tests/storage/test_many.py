@@ -45,27 +45,58 @@ def store(tmp_path_factory):
         yield store
 
 
+METRICS = ["grad_norm", "loss", "nothing_prints_this", "lr"]
+
+
 @pytest.mark.parametrize("x", ["step", "line", "timestamp", "elapsed_seconds", "tokens_seen", "epoch", "no_such_x"])
 @pytest.mark.parametrize("width", [1, 40, 1000])
 def test_many_runs_are_what_each_run_is(store, x, width):
     ids = [run.id for run in store.runs()]
-    found = store.buckets_many(ids, "loss", x=x, width=width)
-    each = [store.buckets(run, ["loss"], x=x, width=width).assign(run=run) for run in ids]
-    wanted = pd.concat([one for one in each if len(one)] or each)[list(found.columns)]
-    assert len(wanted) or x in ("epoch", "no_such_x")
-    wanted = wanted.reset_index(drop=True)
-    np.testing.assert_allclose(found.pop("mean").astype(float), wanted.pop("mean").astype(float), rtol=1e-12)
-    pd.testing.assert_frame_equal(found, wanted, check_dtype=False, check_exact=True)
+    found = store.buckets_many(ids, METRICS, x=x, width=width)
+    wanted = {run: store.buckets(run, METRICS, x=x, width=width) for run in ids}
+    assert list(found) == ids
+    assert any(map(len, wanted.values())) or x in ("epoch", "no_such_x")
+    for run, one in wanted.items():
+        mine = found[run].reset_index(drop=True).astype({"metric": object})
+        one = one.astype({"metric": object})
+        np.testing.assert_allclose(mine.pop("mean").astype(float), one.pop("mean").astype(float), rtol=1e-12)
+        pd.testing.assert_frame_equal(mine, one, check_dtype=False, check_exact=True)
 
 
 def test_runs_come_in_the_order_asked_for_and_once(store):
     ids = [run.id for run in store.runs() if run.rows > 1][::-1]
-    assert list(dict.fromkeys(store.buckets_many([*ids, ids[0]], "loss")["run"])) == [
-        run for run in ids if any(column.name == "loss" for column in store.columns(run))
-    ]
-    assert store.buckets_many([], "loss").empty
+    found = store.buckets_many([*ids, ids[0]], ["loss"])
+    prints = {run for run in ids if any(column.name == "loss" for column in store.columns(run))}
+    assert list(found) == ids
+    assert {run for run, one in found.items() if len(one)} == prints
+    assert store.buckets_many([], ["loss"]) == {}
+    assert not any(map(len, store.buckets_many(ids, []).values()))
 
 
 def test_a_run_that_is_not_there_is_said(store):
     with pytest.raises(UnknownRun):
-        store.buckets_many([store.runs()[0].id, "nobody"], "loss")
+        store.buckets_many([store.runs()[0].id, "nobody"], ["loss"])
+    with pytest.raises(UnknownRun):
+        store.printed_steps(["nobody"], 50)
+
+
+def test_which_rows_print_their_step_is_told_of_many_runs_at_once(store):
+    """Half of the first rows of one run print it, none of the others'; a run without rows is not there."""
+    with store.writer(name="half") as writer:
+        table = rows(8, 3, ["loss"])
+        printed = pa.array([None, 1, None, 3, None, 5, None, 7], pa.int64())
+        place = table.column_names.index("step_printed")
+        table = table.set_column(place, "step_printed", printed)
+        table = table.set_column(table.column_names.index("kind"), "kind", pa.array(["train"] * 8))
+        writer.append(Batch(table))
+        writer.commit()
+    ids = [run.id for run in store.runs()]
+    told = store.printed_steps(ids, 4)
+    assert told.pop(writer.run_id) == 0.5
+    assert set(told.values()) == {0.0}
+    assert set(told) == {run.id for run in store.runs() if run.rows} - {writer.run_id}
+
+
+def test_reports_of_many_runs_are_those_of_each(store):
+    ids = [run.id for run in store.runs()]
+    assert store.reports([*ids, "nobody"]) == {run: store.report(run) for run in ids}
