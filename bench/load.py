@@ -9,7 +9,6 @@ errors, kB a rerun, and the server's memory in the first and the last tenth of t
 
 import argparse
 import asyncio
-import contextlib
 import json
 import random
 import statistics
@@ -128,12 +127,9 @@ class Viewer:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the time that all threads of a process have spent on a CPU, to the microsecond."""
-    spent = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            spent += int((task / "schedstat").read_text().split()[0])
-    return spent / 1e9
+    """Return the time that a process has spent on a CPU in all its threads, those that have ended too, to the nanosecond."""
+    # The clock of another process, which `clock_getcpuclockid` of the C library makes like this.
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def memory_mib(pid: int) -> float:

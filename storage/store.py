@@ -67,6 +67,7 @@ class Store:
             self.data_dir.mkdir(parents=True, exist_ok=True)
         self._warehouse = Warehouse(self.data_dir, read_only=read_only)
         self._reading, self._change = self._warehouse.reading, self._warehouse.change
+        self._remembered = self._warehouse.answer
         self._heads: dict[int, RunHead] = {}
         self._mirror: Mirror | None = None
 
@@ -176,8 +177,7 @@ class Store:
 
     def kept(self, kind: str, run: str | None = None) -> list[Kept]:
         """Return the documents of a kind (of one run; `""`: of none; None: of all), the oldest first."""
-        with self._reading() as cursor:
-            return kept.load(cursor, kind, run)
+        return list(self._remembered(("kept", kind, run), lambda cursor: kept.load(cursor, kind, run)))
 
     def retention(self, policy: Policy, *, dry_run: bool = False, at: datetime | None = None) -> Plan:
         """Let go of what is older than the policy says; with `dry_run` only say what that is. `at`: as if it were then (UTC).
@@ -361,8 +361,8 @@ class Store:
 
     def run(self, run_id: str) -> Run:
         """Return one run."""
-        with self._reading() as cursor:
-            return known(tuple(runs.list_runs(cursor, [run_id])) or None, run_id)[0]
+        found = self._remembered(("run", run_id), lambda cursor: runs.list_runs(cursor, [run_id]))
+        return known(tuple(found) or None, run_id)[0]
 
     def find_by_fingerprint(self, fingerprint: str) -> str | None:
         """Return the id of the run whose source has this SHA-256, None without one."""
@@ -552,8 +552,8 @@ class Store:
 
     def judged(self, profile: str = "robust", ids: Iterable[str] | None = None) -> dict[str, int]:
         """Return for each run (default: all) with a kept diagnosis the version of the data it was made for."""
-        with self._reading() as cursor:
-            return briefs.judged(cursor, profile, ids)
+        which = None if ids is None else tuple(ids)
+        return dict(self._remembered(("judged", profile, which), lambda cursor: briefs.judged(cursor, profile, which)))
 
     def diagnoses(self, ids: Iterable[str], profile: str = "robust") -> dict[str, dict[str, Any]]:
         """Return the kept diagnosis of each of the runs that has one, by run id."""
@@ -567,8 +567,7 @@ class Store:
 
     def version(self, run_id: str | None = None) -> int:
         """Return a number that grows with every change of the run or a lane of it (of any run, without an id)."""
-        with self._reading() as cursor:
-            return runs.newest_version(cursor, run_id)
+        return self._remembered(("version", run_id), lambda cursor: runs.newest_version(cursor, run_id))
 
     # Where runs come from
 
@@ -594,9 +593,12 @@ class Store:
 
     def lanes(self, run_id: str) -> list[Lane]:
         """Return the lanes of a run by rank; a run of one file is its only lane."""
-        with self._reading() as cursor:
+
+        def look(cursor: duckdb.DuckDBPyConnection) -> list[Lane]:
             value_of(cursor, run_id, "no")
             return load_lanes(cursor, run_id)
+
+        return list(self._remembered(("lanes", run_id), look))
 
     def note_source(self, source: Source) -> None:
         """Note of a run that was read already where it comes from."""

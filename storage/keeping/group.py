@@ -80,7 +80,8 @@ class Group:
         with self._warehouse.commit_lock:
             self._refuse_known(self._changes)
             self._changes.save_runs()
-            self._cursor.commit()
+            with self._warehouse.remembered.commit():
+                self._cursor.commit()
         for writer in self._writers.values():
             writer.close(keep=True)
             self._warehouse.committed(writer.run)

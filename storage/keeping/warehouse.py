@@ -5,7 +5,7 @@ This is what the parts of the store stand on; those who use the store know only 
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import duckdb
 
 from messages import N_, Text
 from storage.keeping.recovery import Mark, recover
+from storage.keeping.remembered import Answer, Remembered
 from storage.keeping.runs import archive_name
 from storage.keeping.schema import StoreError, connect, disconnect
 from storage.keeping.state import RunState, load_state
@@ -30,6 +31,7 @@ class Warehouse:
         # Versions are taken and committed in one order: a reader that saw version 6 is not given 5 later.
         self.commit_lock = threading.Lock()
         self.run_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self.remembered = Remembered()
         self._idle: deque[duckdb.DuckDBPyConnection] = deque()
         self._states: dict[str, RunState] = {}
         self._mark: Mark | None = None
@@ -44,7 +46,8 @@ class Warehouse:
         if self._mark is not None:
             self._mark.close()
             self._mark = None
-        disconnect(self.connection, self.data_dir)
+        with self.remembered.commit():
+            disconnect(self.connection, self.data_dir)
 
     def archive(self, run_id: str, part: int) -> Path:
         """Return the path of the archive file of a run."""
@@ -61,6 +64,15 @@ class Warehouse:
                 raise StoreError(Text(N_("The store can't be read: {error}"), {"error": str(error)})) from error
             finally:
                 cursor.rollback()
+
+    def answer(self, asked: Hashable, make: Callable[[duckdb.DuckDBPyConnection], Answer]) -> Answer:
+        """Return a small answer that `make` gets of a cursor, from memory until something is committed. Don't change it."""
+
+        def look() -> Answer:
+            with self.reading() as cursor:
+                return make(cursor)
+
+        return self.remembered.get(asked, look)
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -82,12 +94,14 @@ class Warehouse:
         """Give a cursor for one small transaction outside of a writer; it is committed at the end."""
         with self.transaction() as cursor, self.commit_lock:
             yield cursor
-            cursor.commit()
+            with self.remembered.commit():
+                cursor.commit()
 
     def commit(self, cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:
         """Commit a transaction that changed a run in another way than by a writer."""
         with self.commit_lock:
-            cursor.commit()
+            with self.remembered.commit():
+                cursor.commit()
             self._states.pop(run_id, None)
 
     def versions(self, cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
