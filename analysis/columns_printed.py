@@ -10,7 +10,7 @@ from analysis.segment import NOT_METRICS, Segment
 
 WINDOW, MOST_OF = 25, 20  # of so many rows so many must lack (or have) a metric
 COVERED = 0.9  # of the rows before, that must have (or lack) it
-FRAME = frozenset({"epochs", "steps_per_epoch", "total_steps"})
+FRAME = frozenset({"epochs", "steps_per_epoch", "steps_planned", "total_steps"})
 BEFORE = 50  # rows that must lie before
 SAID = 10  # records after which the reader says that another form has begun
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.reading import brackets, commas, ends, formats, rows
+from storage.reading import brackets, columns, commas, ends, formats, rows
 from storage.reading.belief import is_document
 from storage.reading.chronicle import Chronicle
 from storage.reading.config import ConfigScanner
@@ -47,10 +47,10 @@ from storage.reading.merge import Merger
 from storage.reading.segments import Placer
 from storage.reading.tally import Tally
 from storage.reading.text import TextReader
-from storage.types import ROW_SCHEMA, Batch, Event, ParseReport, Unparsed
+from storage.types import ROW_SCHEMA, Batch, Column, Event, ParseReport, Unparsed
 
 CHUNK = 1 << 24
-STATE_VERSION = 6  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
+STATE_VERSION = 7  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
 _BOXES: dict[str, Any] = {container.name: container for container in (*CONTAINERS, TfEvents)}
 # Containers whose records stand among other text, and what a block must hold to be worth a look.
 _AMONG_TEXT = (
@@ -317,6 +317,9 @@ class LogReader:
                 self._config.launched(event.line)
         if merged is not None:
             self._tally.rows(table)
+            for name in columns.PLANS:
+                if name in table.column_names:
+                    self._text.columns.setdefault(name, Column(name, name, role="plan"))
             self._text.forms.place(table)
         placed = self._chronicle.release([*events, *found], table, self._merger.held_line)
         return [Batch(table, placed)] if table.num_rows or placed else []

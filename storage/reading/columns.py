@@ -12,6 +12,8 @@ TABLE = Path(__file__).with_name("columns.toml")
 RESERVED = (
     "line", "kind", "segment", "step", "step_printed", "epoch", "timestamp", "instant", "rank", "at", "anchor", "per_epoch",
 )  # fmt: skip
+PLANNED = "steps_planned"  # of an epoch or of the run: segments.py finds out, rows.py gives it its name
+PLANS = (PLANNED, "steps_per_epoch", "total_steps")
 MAX_NAME = 120  # a hostile log may print a name of any length
 _BRACKETED_UNIT = re.compile(r"\s*[(\[]\s*(?:in )?([^()\[\]]{1,20})\s*[)\]]\s*$")
 _NAMED_UNIT = re.compile(r"[\s_]+(?:in )?(ms|us|s|sec|secs|seconds|min|minutes|hours|gb|mb|gib|mib)$", re.IGNORECASE)

@@ -80,7 +80,8 @@ def clocks(builder: Builder) -> None:
 
 def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...], *, counted: bool) -> None:
     """Find step, epoch and their totals: `Epoch 1/2`, `step 10 of 100`, `Train: [0/50][3/60]`, `Epoch:[1/2](3/100)`."""
-    names_epoch = any(pair.name and columns.resolve(pair.name).position == "epoch" for pair in pairs)
+    epochs = [found[pair.token].text for pair in pairs if pair.name and columns.resolve(pair.name).position == "epoch"]
+    names_epoch, whole = bool(epochs), any("." not in text for text in epochs)
     for pair in (pair for pair in pairs if found[pair.token].kind != "stamp" and pair.token not in builder.used):
         after = pair.token + 1
         between = line[found[pair.token].end : found[after].start] if after < len(found) else ""
@@ -88,7 +89,8 @@ def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tupl
         if pair.token not in builder.fields and (place := _place(builder, line, found, pair, total, names_epoch)):
             builder.position(pair.token, place, pair.name or "" if place in ("step", "epoch") else "", pair.unit)
         if total and pair.token in builder.fields:
-            _total(builder, after, builder.fields[pair.token].column, tokens.unit_after(line, found[after]))
+            counter = _counter(pair.name or "", whole)
+            _total(builder, after, builder.fields[pair.token].column, tokens.unit_after(line, found[after]), counter)
     _batch_of_epoch(builder, line, found)
     _lone_step(builder, line, found, counted=counted)
     if builder.bar_total is not None:
@@ -163,7 +165,20 @@ def _bracketed(line: str, found: list[tokens.Token], token: int) -> bool:
     return found[token - 1].kind != "stamp" or len(_BRACKETS.findall(line)) > 1
 
 
-def _total(builder: Builder, token: int, column: str, unit: str) -> None:
-    name = {"epoch": "epochs", "step_printed": "steps_per_epoch" if "epoch" in builder.taken else "total_steps"}.get(column)
+def _counter(name: str, whole_epochs: bool) -> str:
+    """Return what the counter of a line counts the steps of: `run`, `either` or, for no name says it, nothing.
+
+    A run whose epoch is printed with a fraction counts its steps through.
+    """
+    if name.lower().startswith(("global", "total")):
+        return "run"
+    return ("either" if whole_epochs else "run") if name else ""
+
+
+def _total(builder: Builder, token: int, column: str, unit: str, counter: str = "") -> None:
+    """Take how many there are; beside an epoch a counter without a name counts the steps of the epoch."""
+    of_step = {"run": "total_steps", "either": columns.PLANNED}.get(counter, "steps_per_epoch")
+    of_step = of_step if counter == "either" or "epoch" in builder.taken else "total_steps"
+    name = {"epoch": "epochs", "step_printed": of_step}.get(column)
     if name and name not in builder.taken:
         builder.metric(token, name, unit, name=name)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from storage.reading import columns, instants
 from storage.reading.fields import INSTANT, Plan
 from storage.reading.plans import LOSS_ROLES
-from storage.reading.segments import Placer, Rows
+from storage.reading.segments import OF_EPOCH, OF_RUN, UNKNOWN, Placer, Rows
 from storage.reading.template import timestamps
 from storage.types import ROW_SCHEMA, Column, Event
 
@@ -107,8 +107,10 @@ def place(table: pa.Table, placer: Placer) -> tuple[pa.Table, list[Event]]:
     rows = Rows(
         _array(table["line"]), printed, _numbers(table, "epoch"), per_epoch,
         _array(table["anchor"]), _array(table["per_epoch"]), train, _numbers(table, "rank"),
+        _numbers(table, columns.PLANNED), _numbers(table, "epochs"),
     )  # fmt: skip
-    steps, segments, events = placer.place(rows)
+    steps, segments, plans, events = placer.place(rows)
+    table = _with_plans(table, plans)
     fixed = {
         "line": table["line"],
         "kind": table["kind"],
@@ -125,6 +127,24 @@ def place(table: pa.Table, placer: Placer) -> tuple[pa.Table, list[Event]]:
     measured = [table[name].cast(pa.float64()) for name in names]
     schema = pa.schema([*ROW_SCHEMA, *((name, pa.float64()) for name in names)])
     return pa.table([*done, *measured], schema=schema), events
+
+
+def _with_plans(table: pa.Table, plans: np.ndarray) -> pa.Table:
+    """Return the table with the planned steps of each row under the name of what they are the steps of."""
+    if columns.PLANNED not in table.column_names and not ((plans == OF_RUN).any() and "steps_per_epoch" in table.column_names):
+        return table
+    planned, each, total = (_numbers(table, name) for name in columns.PLANS)
+    known = np.where(np.isnan(planned), each, planned)
+    found = {
+        columns.PLANNED: np.where(plans == UNKNOWN, planned, np.nan),
+        "steps_per_epoch": np.where(plans == OF_EPOCH, known, np.where(plans == OF_RUN, np.nan, each)),
+        "total_steps": np.where((plans == OF_RUN) & np.isnan(total), known, total),
+    }
+    table = table.drop_columns([name for name in columns.PLANS if name in table.column_names])
+    for name, values in found.items():
+        if not np.isnan(values).all():
+            table = table.append_column(name, pa.array(values, mask=np.isnan(values)))
+    return table
 
 
 def _array(column: pa.ChunkedArray) -> np.ndarray:
@@ -201,7 +221,7 @@ def _add(
             return
         name = columns.spare_name(printed, found)
     found[name] = values
-    if not meaning.position or name not in _PLACES:
+    if (not meaning.position or name not in _PLACES) and name != columns.PLANNED:
         described.setdefault(name, Column(name, printed, meaning.unit, meaning.role if name == meaning.name else None))
 
 

@@ -1,7 +1,9 @@
 """Where each row stands: the global step, and to which launch (segment) of the log it belongs.
 
-A step that is printed within its epoch becomes global: (epoch - first epoch) × steps of an epoch + step. A new launch
-begins where the step falls back to near the start: to where this launch began, or below NEAR_START of its highest step.
+A step that is printed within its epoch becomes global: (epoch - first epoch) × steps of an epoch + step; where the steps of
+an epoch vary a little, those of each epoch count. Of `epoch 1/4, step 10/200` only what follows tells whether an epoch or the
+run has 200 steps: a step that the run can't have reached by then, or a next epoch. A new launch begins where the step falls
+back to near the start: to where this launch began, or below NEAR_START of its highest step.
 A step that falls less is a resume: the same segment, and an event says how much was done twice.
 Where several ranks print, the first one tells. Steps that fall again and again (the newest lines first, processes without
 a name) are neither launches nor resumes: only a fall from far up to near the start counts then.
@@ -20,6 +22,8 @@ MAX_EVENTS = 1000
 SHORT, MANY_SHORT = 5, 3  # launches of fewer records, so many one after the other: processes that write at once
 OFTEN, OFTEN_SHARE = 8, 0.05  # falls of the step in one launch, and as a share of its records: the same
 DROP = 0.5  # share of the highest step that a fall must have then
+SLACK = 0.02  # share of the plan by which epochs may differ in length, a step beside
+UNKNOWN, OF_EPOCH, OF_RUN = 0, 1, 2  # what the planned steps of a row are the steps of
 _NAN = float("nan")
 
 
@@ -27,7 +31,8 @@ class Rows(NamedTuple):
     """What placing rows needs, as arrays of one length: NaN where a line did not print it.
 
     `anchor` = the row says where the training stands (training rows; evaluations of a declared format);
-    `per_epoch` = its format says that the step starts again in each epoch; `train` = it is a training record.
+    `per_epoch` = its format says that the step starts again in each epoch; `train` = it is a training record;
+    `planned` = steps of an epoch or of the run, the line does not say which.
     """
 
     line: np.ndarray
@@ -38,10 +43,21 @@ class Rows(NamedTuple):
     per_epoch: np.ndarray
     train: np.ndarray
     rank: np.ndarray
+    planned: np.ndarray
+    epochs: np.ndarray
 
     def take(self, index: np.ndarray | slice) -> "Rows":
         """Return these rows only."""
         return Rows(*(column[index] for column in self))
+
+
+class Placed(NamedTuple):
+    """Where rows stand: the global step (NaN: none), the segment, what their plan is the plan of, and what the steps tell."""
+
+    steps: np.ndarray
+    segments: np.ndarray
+    plans: np.ndarray
+    events: list[Event]
 
 
 @dataclass
@@ -61,6 +77,9 @@ class _Launch:
     unsteady: bool = False  # it falls so often that it means nothing
     rank: float = _NAN  # the rank that tells where the training stands
     printed: bool = False  # a step was printed
+    plan: float = _NAN  # steps of an epoch, as last printed
+    shift: float = 0.0  # what steps of the epochs before are more than so many each
+    of_run: bool = False  # the planned steps are those of the run
 
 
 class Placer:
@@ -91,10 +110,11 @@ class Placer:
         for name, value in state["launch"].items():
             setattr(self._launch, name, _NAN if value is None and name != "per_epoch" else value)
 
-    def place(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, list[Event]]:
-        """Return the global step of each row (NaN: none), its segment, and the events `launch` and `resume`."""
+    def place(self, rows: Rows) -> Placed:
+        """Return where each row stands, with the events `launch` and `resume`."""
         steps, segments = np.full(len(rows.line), _NAN), np.full(len(rows.line), -1, np.int32)
-        at, segment, events = self._launch.at, max(0, self.segments - 1), list[Event]()
+        plans = np.zeros(len(rows.line), np.int8)
+        at, segment, plan, events = self._launch.at, max(0, self.segments - 1), self._plan_of(), list[Event]()
         telling = rows.anchor & self._of_first_rank(rows)
         anchors = np.flatnonzero(telling)
         placed = rows if len(anchors) == len(telling) else rows.take(anchors)
@@ -102,13 +122,18 @@ class Placer:
             part = placed.take(slice(start, end))
             where: Any = anchors[start:end] if len(anchors) < len(telling) else slice(start, end)
             steps[where] = self._global(part)
-            segments[where] = self.segments - 1
+            segments[where], plans[where] = self.segments - 1, self._plan_of()
             self._remember(part, steps[where])
-        segments = _filled(segments, segments >= 0, segment)
+        placed_rows = segments >= 0
+        segments, plans = _filled(segments, placed_rows, segment), _filled(plans, placed_rows, plan)
         if len(anchors) < len(telling):
             before = _filled(steps, ~np.isnan(steps), at)
             steps = np.where(telling, steps, np.where(np.isnan(rows.step), before, self._within_epoch(rows)))
-        return steps, segments, events
+        return Placed(steps, segments, plans, events)
+
+    def _plan_of(self) -> int:
+        """Return what planned steps are the steps of, as far as it is known."""
+        return OF_EPOCH if self._launch.per_epoch else OF_RUN if self._launch.of_run else UNKNOWN
 
     def _of_first_rank(self, rows: Rows) -> np.ndarray:
         """Return which rows are those of the rank that tells: the first one that printed a record, and lines without any."""
@@ -141,6 +166,7 @@ class Placer:
             deep = before_step - step > DROP * highest
         falls, deep_falls = np.flatnonzero(fell), np.flatnonzero(deep)
         rises = np.flatnonzero(np.floor(epoch) > np.floor(before_epoch))
+        sure = {first: _not_of_run(rows, step, epoch, first) for first in (0.0, 1.0)}
         start = 0
         while start < count:
             if self.segments == 0:
@@ -149,10 +175,12 @@ class Placer:
                 self._launch.per_epoch is None and np.floor(epoch[start]) > np.floor(before_epoch[start])
             ):
                 self._turn(rows, start, step[start], epoch[start], events)
-            counted = deep_falls if self._launch.unsteady else falls
-            ends = [counted[np.searchsorted(counted, start, "right") :][:1]]
+            borders = [deep_falls if self._launch.unsteady else falls]
             if self._launch.per_epoch is None:
-                ends.append(rises[np.searchsorted(rises, start, "right") :][:1])
+                known = sure[self._launch.first_epoch]
+                self._launch.per_epoch = True if start in known[np.searchsorted(known, start) :][:1] else None
+                borders += [rises, known] if self._launch.per_epoch is None else []
+            ends = [border[np.searchsorted(border, start, "right") :][:1] for border in borders]
             end = int(min((int(found[0]) for found in ends if len(found)), default=count))
             yield start, end
             start = end
@@ -161,7 +189,7 @@ class Placer:
         """Decide what it means that step or epoch fall (or an epoch begins) at this row."""
         launch = self._launch
         if np.floor(epoch) > np.floor(launch.epoch):
-            self._next_epoch(step)
+            self._next_epoch(rows.take(slice(row, row + 1)), step)
         if not launch.printed and np.isnan(step):
             now, before = epoch, launch.epoch
         else:
@@ -189,10 +217,17 @@ class Placer:
             return not near or never_rose
         return never_rose and not near and launch.records == 1
 
-    def _next_epoch(self, step: float) -> None:
+    def _next_epoch(self, row: Rows, step: float) -> None:
+        """Take the first row of an epoch: it tells whether the step starts again, and what the plan is the plan of."""
         launch = self._launch
         falls = bool(step < launch.step)
-        launch.per_epoch = falls if launch.per_epoch is None and not np.isnan(step) else launch.per_epoch
+        if launch.per_epoch is None and not np.isnan(step):
+            done = float(np.floor(row.epoch[0]) - launch.first_epoch)
+            plan = float(np.fmax(row.planned[0], row.steps_per_epoch[0]))
+            least = plan * done / (row.epochs[0] + 1 - launch.first_epoch) * (1 - SLACK) - 1
+            again = step < least or step == launch.step and plan == plan
+            launch.per_epoch = bool(falls or again or len(_not_of_run(row, row.step, row.epoch, launch.first_epoch)))
+            launch.of_run = bool(not launch.per_epoch and step <= plan * done)
         if falls:
             launch.offset += launch.step + (step == 0)
 
@@ -214,7 +249,7 @@ class Placer:
         """Return the global steps of a run; records without any printed step are numbered."""
         launch, step = self._launch, rows.step
         if launch.per_epoch is not False:
-            by_epoch = np.floor(rows.epoch - launch.first_epoch) * rows.steps_per_epoch + step
+            by_epoch = self._by_epoch(rows)
             step = np.where(np.isnan(by_epoch), step + launch.offset, by_epoch)
         if not np.isnan(step).any():
             return step
@@ -224,8 +259,28 @@ class Placer:
         held = _filled(step, ~np.isnan(step), launch.at)
         return np.where(np.isnan(step), np.where(printed, held, numbers), step)
 
+    def _by_epoch(self, rows: Rows) -> np.ndarray:
+        """Return the global steps of rows that print how many an epoch has, NaN for others."""
+        plan = _steps_of_epoch(rows) if self._launch.per_epoch else rows.steps_per_epoch
+        if np.isnan(plan).all():
+            return plan
+        return np.floor(rows.epoch - self._launch.first_epoch) * plan + rows.step + self._shifts(rows)
+
+    def _shifts(self, rows: Rows) -> np.ndarray:
+        """Return what the steps of the epochs before each row are more than so many as its own epoch has."""
+        launch, plan = self._launch, _steps_of_epoch(rows)
+        plan = _filled(plan, ~np.isnan(plan), launch.plan)
+        before = np.concatenate(([launch.plan], plan[:-1]))
+        if (plan == before).all():
+            return np.full(len(plan), launch.shift)
+        more = np.floor(rows.epoch - launch.first_epoch) * (before - plan)
+        return launch.shift + np.cumsum(np.nan_to_num(more))
+
     def _remember(self, rows: Rows, steps: np.ndarray) -> None:
         launch = self._launch
+        plan = _steps_of_epoch(rows)
+        if launch.per_epoch is not False and not np.isnan(plan).all():
+            launch.shift, launch.plan = float(self._shifts(rows)[-1]), _last(plan, ~np.isnan(plan), launch.plan)
         has_step = ~np.isnan(rows.step)
         self.numbered = self.numbered or (not launch.printed and not has_step[0] and bool(rows.train[0]))
         if has_step.any() and not launch.printed:
@@ -239,6 +294,18 @@ class Placer:
         launch.epoch = _last(rows.epoch, has_epoch, launch.epoch)
         launch.at = _last(steps, ~np.isnan(steps), launch.at)
         launch.records += int(np.count_nonzero(rows.train))
+
+
+def _steps_of_epoch(rows: Rows) -> np.ndarray:
+    return np.where(np.isnan(rows.steps_per_epoch), rows.planned, rows.steps_per_epoch)
+
+
+def _not_of_run(rows: Rows, step: np.ndarray, epoch: np.ndarray, first: float) -> np.ndarray:
+    """Return the rows whose planned steps are those of an epoch: their step is beyond what the run can have done by then."""
+    if np.isnan(rows.planned).all():
+        return np.empty(0, np.int64)
+    most = rows.planned * (np.floor(epoch) - first + 1) / rows.epochs
+    return np.flatnonzero((step > most * (1 + SLACK) + 1) | (rows.epochs == 1) & (rows.planned > 0))
 
 
 def _given(values: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from messages import N_, Text
 from storage.reading import ends, formats, plans, rows, threads, tokens
 from storage.reading.belief import Belief, Waiting, is_main
+from storage.reading.columns import PLANNED
 from storage.reading.decode import Block, content
 from storage.reading.forms import Forms, Style, style_of
 from storage.reading.layouts import Layouts, merged
@@ -353,7 +354,7 @@ class TextReader:
         if len(self._examples) < MAX_EXAMPLES:
             self._examples[key] = waiting.text
         for f in plan.fields:
-            if f.described is not None:
+            if f.described is not None and f.column != PLANNED:
                 self.columns.setdefault(f.column, f.described)
         before = self._names.setdefault((plan.format, plan.pattern or plan.kind), [])
         if plan.names not in before and len(before) < MAX_NAMES:

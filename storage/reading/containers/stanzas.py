@@ -132,7 +132,7 @@ def _places(heading: str) -> dict[str, Any]:
         if found["total"]:
             row.setdefault(total, float(found["total"].replace(",", "")))
     if "epoch" in row and "total_steps" in row:
-        row["steps_per_epoch"] = row.pop("total_steps")
+        row[columns.PLANNED] = row.pop("total_steps")
     return row
 
 
