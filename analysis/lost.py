@@ -24,7 +24,12 @@ WORDS = {
 
 
 def diverged(segment: Segment, findings: Sequence[Finding]) -> Finding | None:
-    """Return the first finding of a launch that its loss went up for good, None without one.
+    """Return the first finding of a launch that its loss went up for good, None without one."""
+    return gone_up(findings, segment.number)
+
+
+def gone_up(findings: Sequence[Finding], launch: int) -> Finding | None:
+    """Return the same for the number of a launch.
 
     One that the rule explains by other data or another batch size is not critical, and none.
     """
@@ -32,7 +37,7 @@ def diverged(segment: Segment, findings: Sequence[Finding]) -> Finding | None:
         finding
         for finding in findings
         if finding.kind in WORDS
-        and finding.segment == segment.number
+        and finding.segment == launch
         and finding.severity is Severity.CRITICAL
         and finding.last_step is None
         and finding.first_step is not None

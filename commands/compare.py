@@ -1,6 +1,7 @@
 """`cli.py compare`: runs or files side by side: what differs, whether that is fair, and which is better by how much."""
 
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import click
 
 from analysis.compare.align import AXES
 from analysis.compare.as_dict import as_dict
+from analysis.ledger import readable
 from commands.common import USAGE, open_service, plain, print_json, refuse, verb
 from server.compare import comparison
 from server.costs import Wishes
@@ -16,13 +18,16 @@ from server.service import Service
 from server.settings import Settings
 from storage.intake.ingest import ingest_file
 
+UNITS = {"tokens_per_second": "tokens/s", "samples_per_second": "samples/s", "steps_per_second": "steps/s"}
+UNITS |= {"step": "steps", "tokens": "tokens", "samples": "samples", "hours": "h", "gpu_hours": "GPU-hours", "money": "money"}
+
 
 @verb
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--x", "axis", type=click.Choice(AXES), help="Compare at equal values of this (default: the fairest there is).")
 @click.option("--metric", help="What to compare (default: the main loss).")
 @click.option("--base", help="The run to compare with (default: the first).")
-@click.option("--reach", type=float, help="The loss that “what it took” is about.")
+@click.option("--reach", help="What “what it took” is about: a loss (4.5), or a share of the first loss (60%).")
 @click.option("--gpus", type=int, help="Number of GPUs, where a log does not say it.")
 @click.option("--price", type=float, help="Price of one GPU for an hour.")
 def compare(
@@ -30,7 +35,7 @@ def compare(
     axis: str | None,
     metric: str | None,
     base: str | None,
-    reach: float | None,
+    reach: str | None,
     gpus: int | None,
     price: float | None,
     data_dir: Path | None,
@@ -83,6 +88,33 @@ def _print(answer: dict[str, Any]) -> None:
     for note in answer["notes"]:
         click.echo(f"  {note}")
     for run, figures in answer["metrics"].items():
-        told = [f"{key} {figures[key]:.4g}" for key in ("first", "last", "throughput", "hours", "goodput") if figures[key]]
-        fall = f", fell {figures['fall'][1]:.1%}" if figures["fall"] else ""
-        click.echo(f"  {names[run]}: {', '.join(told)}{fall}")
+        told = [*_figures(figures), *_took(figures["reached"], answer["target"])]
+        click.echo(f"  {names[run]}: {', '.join(told) or 'no figures'}")
+
+
+def _figures(one: dict[str, Any]) -> Iterator[str]:
+    """Yield the figures of a run, each with its name and unit."""
+    if one["first"] is not None:
+        yield f"{one['metric']} {one['first']:.4g} at the start"
+        yield f"{one['end']:.4g} at the end (mean of its last {one['end_points']:,} points)"
+    if one["fall"]:
+        yield f"{'fell' if one['fall'][1] >= 0 else 'rose'} by {abs(one['fall'][1]):.1%}"
+    if one["throughput"]:
+        yield f"{one['throughput']:.4g} {UNITS.get(one['unit'], one['unit'])}"
+    if one["hours"]:
+        amount, unit = readable(3600 * one["hours"])
+        yield f"{amount:.3g} {unit} so far"
+    if one["goodput"] is not None:
+        yield f"{one['goodput']:.1%} productive"
+
+
+def _took(reached: dict[str, list[float]], target: dict[str, float] | None) -> Iterator[str]:
+    """Yield what it took a run to the target, on each axis that it has."""
+    if target is None:
+        return
+    loss = f"{target['value']:.4g}" if "value" in target else f"{target['share_of_first']:.1%} of the first loss"
+    if not reached:
+        yield f"did not reach {loss}"
+    for axis, (low, middle, high) in reached.items():
+        if axis in UNITS:
+            yield f"{loss} after {middle:,.4g} {UNITS[axis]} ({low:,.4g} to {high:,.4g})"

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from analysis.compare.align import EQUAL, TITLES
 from analysis.compare.comparison import Comparison
 from analysis.compare.fairness import DATA_AXES
+from analysis.compare.target import target_of
 from messages import N_, Text
 from server import baselines, compare, service, subjects
 from server.costs import Wishes
@@ -22,7 +23,7 @@ ICON = ":material/balance:"
 SECTION = N_("Decide")
 ORDER = 220
 
-SWEEP, PAIR, PAID = "sweep", "pair", "paid_before"
+SWEEP, PAIR, PAID, REACH = "sweep", "pair", "paid_before", "reach"
 VIEWS = {"overlay": N_("Curves"), "difference": N_("Difference to the base"), "ratio": N_("Ratio to the base")}
 FEW_FACETS = 4  # columns of small multiples
 STEEP = 3.0  # highest over lowest value from which y is drawn logarithmic at first
@@ -92,12 +93,13 @@ def _pinned() -> tuple[str, ...]:
 def comparison_of(
     runs: tuple[str, ...], versions: tuple[int, ...], growing: tuple[str, ...], options: tuple[Any, ...]
 ) -> Comparison:
-    """Return the comparison of these versions of the runs; options: base, axis, metric, GPUs, price, is a baseline."""
-    base, axis, metric, gpus, price, is_baseline, _given = options
-    wishes = Wishes(gpus=gpus, price=price)
-    return compare.comparison(
-        service.get(), runs, base=base, growing=growing, wishes=wishes, axis=axis, metric=metric, is_baseline=is_baseline
-    )
+    """Return the comparison of these versions of the runs.
+
+    options: base, axis, metric, loss to reach, GPUs, price, is a baseline; and what else it depends on.
+    """
+    base, axis, metric, reach, gpus, price, is_baseline, *_others = options
+    asked: dict[str, Any] = {"axis": axis, "metric": metric, "reach": reach, "is_baseline": is_baseline}
+    return compare.comparison(service.get(), runs, base=base, growing=growing, wishes=Wishes(gpus=gpus, price=price), **asked)
 
 
 def _body(runs: list[Run], base: str | None) -> None:
@@ -106,8 +108,9 @@ def _body(runs: list[Run], base: str | None) -> None:
     given = repr(subjects.all_given(store, [run.id for run in runs]))
     held = {run for one in baselines.baselines(store) for run in one.runs}
     gpus, price = _paid()
-    asked = st.query_params.get("x"), st.query_params.get("metric")
-    options = (base, *asked, gpus, price, (base or runs[0].id) in held, given)
+    asked = st.query_params.get("x"), st.query_params.get("metric"), _reach()
+    judged = compare.judged_versions(service.get(), [run.id for run in runs])
+    options = (base, *asked, gpus, price, (base or runs[0].id) in held, given, judged)
     told = comparison_of(tuple(run.id for run in runs), tuple(run.version for run in runs), growing, options)
     for note in told.notes:
         html.warn(say(note))
@@ -117,11 +120,40 @@ def _body(runs: list[Run], base: str | None) -> None:
     else:
         html.empty(words.sentence(told.sentence) + ".")
     _curves(told)
-    html.section(_("Figures"))
-    html.write(words.figures_table(told), words.equal_table(told))
+    _figures(told)
     _expected(told)
     _settings(told)
     compare_more.body(told)
+
+
+def _figures(told: Comparison) -> None:
+    """Show the figures; the loss that “what it took” is about can be chosen, as a loss or a share of the first."""
+    html.section(_("Figures"))
+    with st.container(horizontal=True, vertical_alignment="center", key="figures-bar"):
+        html.label(_("What it took to reach"))
+        st.text_input(
+            _("Loss to reach: a number, or a share of the first loss as 60%"),
+            key=REACH,
+            bind="query-params",
+            max_chars=20,
+            placeholder=words.target_words(told) or "–",
+            label_visibility="collapsed",
+            width=150,
+        )
+        html.label(_("(a loss, or a share of the first loss as 60%)"))
+    html.write(words.figures_table(told), words.equal_table(told))
+
+
+def _reach() -> str | None:
+    """Return the loss to reach as a person wrote it; what can't be read is said and left out."""
+    written = str(st.session_state.get(REACH) or st.query_params.get(REACH) or "")
+    try:
+        target_of(written)
+    except ValueError:
+        words = _("This is no loss to reach: {written}. Write a number, or a share of the first loss as 60%.")
+        html.warn(words.format(written=written[:40]))
+        return None
+    return written.strip() or None
 
 
 def _paid() -> tuple[int | None, float | None]:

@@ -8,16 +8,18 @@ import pandas as pd
 
 from analysis.compare.comparison import Comparison, compare
 from analysis.compare.conditions import light_conditions
+from analysis.compare.judged import Judged, judged
 from analysis.compare.subject import HIGHER_IS_BETTER, Subject
 from analysis.compare.sweep import Sweep, sweep
-from analysis.diagnose import Diagnosis
+from analysis.compare.target import target_of
 from analysis.ledger import ledger
 from server.costs import Wishes
+from server.glance import Glance
 from server.service import Service
-from server.subjects import remembered, subjects_of
+from server.subjects import subjects_of
 from storage.types import Run
 
-GOODPUT_ROWS = 100_000  # of all runs together, up to which the productive share is worked out with the rest
+JUDGED_ROWS = 100_000  # of all runs together, up to which those that are not yet judged are judged now
 RESULT, NAME = "_result", "_name"  # columns of a sweep's table beside the settings
 
 
@@ -39,22 +41,21 @@ def comparison(
     wishes: Wishes | None = None,
     axis: str | None = None,
     metric: str | None = None,
-    reach: float | None = None,
+    reach: str | None = None,
     is_baseline: bool = False,
 ) -> Comparison:
     """Return the comparison of runs (ids) with `base` (the first by default).
 
     wishes: number of GPUs where a log does not say it, and price of one. growing: runs that may get more rows.
-    Raises UnknownRun, ValueError without runs.
+    reach: a loss, or a share of the first as `60%`. Raises UnknownRun, ValueError without runs or for another `reach`.
     """
     subjects = subjects_of(service.store, runs, growing=frozenset(growing))
     if wishes is not None and wishes.gpus:
         subjects = [_with_gpus(one, wishes.gpus) for one in subjects]
-    options: dict[str, Any] = {"axis": axis, "metric": metric, "reach": reach, "is_baseline": is_baseline}
+    options: dict[str, Any] = {"axis": axis, "metric": metric, "reach": target_of(reach), "is_baseline": is_baseline}
     options["price"] = wishes.price if wishes else None
-    small = sum(one.rows for one in subjects) <= GOODPUT_ROWS
-    goodput = {one.id: share for one in subjects if (share := goodput_of(service, one.id)) is not None} if small else {}
-    return compare(subjects, base=runs.index(base) if base in runs else 0, goodput=goodput, **options)
+    said = judgements(service, list({one.id: one for one in subjects}.values()))
+    return compare(subjects, base=runs.index(base) if base in runs else 0, judged=said, **options)
 
 
 def _with_gpus(one: Subject, gpus: int) -> Subject:
@@ -64,17 +65,30 @@ def _with_gpus(one: Subject, gpus: int) -> Subject:
     return Subject(**{**fields, "given": {**one.given, "gpus": gpus}})
 
 
-def goodput_of(service: Service, run_id: str) -> float | None:
-    """Return the share of the time of a run that was productive, None where its log does not tell the time."""
-    key = (str(service.store.data_dir), "goodput", run_id, service.store.version(run_id))
-    share: float | None = remembered(key, lambda: _goodput(service, run_id))
-    return share
+def judgements(service: Service, subjects: Sequence[Subject]) -> dict[str, Judged]:
+    """Return by run what its diagnosis and its ledger say: those that are kept, and of few rows those that are made now."""
+    profile, launches = service.settings.profile, {one.id: one.launches for one in subjects}
+    heads = {run.id: run for run in service.store.runs(launches)}
+    versions = service.store.judged(profile, heads)
+    missing = [run for run, head in heads.items() if versions.get(run) != head.version]
+    small = sum(one.rows for one in subjects) <= JUDGED_ROWS
+    found = {run: _judge(service, run, launches[run] - 1) for run in missing} if small else {}
+    for run, kept in service.store.diagnoses(heads.keys() - set(missing), profile).items():
+        facts = Glance.from_dict(kept.get("glance")).facts
+        found[run] = judged(kept, launches[run] - 1, facts.goodput if facts else None)
+    return found
 
 
-def _goodput(service: Service, run_id: str) -> float | None:
-    kept = service.store.diagnosis(run_id, service.settings.profile)
-    book = ledger(service.segments(run_id), findings=Diagnosis.from_dict(kept[1]).findings if kept else ())
-    return book.goodput if book else None
+def judged_versions(service: Service, runs: Sequence[str]) -> tuple[tuple[str, int, int], ...]:
+    """Return of which rows, and how often, the runs that are judged were: a comparison before that is stale."""
+    versions = service.store.judged(service.settings.profile, runs)
+    return tuple((run, version, service.edition(run)) for run, version in sorted(versions.items()))
+
+
+def _judge(service: Service, run_id: str, launch: int) -> Judged:
+    diagnosis = service.diagnosis(run_id)
+    book = ledger(service.segments(run_id), findings=diagnosis.findings)
+    return judged(diagnosis.to_dict(), launch, book.goodput if book else None)
 
 
 def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> tuple[Sweep, pd.DataFrame]:

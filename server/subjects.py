@@ -19,7 +19,7 @@ from storage.store import Store
 from storage.types import Run
 
 CONDITIONS = "conditions"  # kind of the documents with what people add to a run
-REMEMBERED = 512  # subjects and shares of productive time, of all sessions together
+REMEMBERED = 512  # subjects, of all sessions together
 CLOCK_WIDTH = 400
 NUMBERED_ROWS = 50  # rows that tell whether a log prints its steps
 LEAST_EPOCHS = 4  # different ones that make an axis
@@ -48,11 +48,6 @@ class _Memory:
 
 
 _memory = _Memory()
-
-
-def remembered(key: Any, make: Callable[[], Any]) -> Any:
-    """Return the answer to a key, made now if it is not among the latest."""
-    return _memory.get([key], lambda _missing: [make()])[0]
 
 
 def subjects_of(store: Store, runs: Sequence[str], *, growing: Set[str] = frozenset()) -> list[Subject]:

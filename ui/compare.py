@@ -18,6 +18,7 @@ from ui import compare_frames
 from ui.compare_charts import OVERLAYS, paint
 from ui.compare_frames import compact, labels, ordered, value_words
 from ui.html import escape, grid, icon, tag
+from ui.state import metric_title
 from ui.text import _, duration, number, percent, say, size_words
 from ui.words import first_up
 
@@ -83,7 +84,9 @@ def forest(told: Comparison) -> str:
     where = _(TITLES[told.view.axis]) if told.view.axis else ""
     base = labels(told)[told.base]
     head = tag("th", escape(_("Beside {base}").format(base=base)), scope="col", colspan="2")
-    head += tag("th", escape(_("less loss ← at equal {axis} → more").format(axis=where.lower())), "rv-plot", scope="col")
+    what = metric_title(told.view.metric or "loss")
+    plot = _("{metric}: less ← at equal {axis} → more").format(metric=what, axis=where.lower())
+    head += tag("th", escape(plot), "rv-plot", scope="col")
     head += tag("th", "", "rv-number", scope="col")
     return grid(tag("tr", head) + "".join(rows), "rv-forest")
 
@@ -180,16 +183,15 @@ def _figures(told: Comparison, position: int) -> dict[str, str]:
     one, run = told.numbers[position], told.sides[position].subject.id
     # The first loss of a run that diverged before its first line is no start from which to count.
     fall = None if any(state.run == run and state.code == "diverged" for state in told.states) else one.fall
-    target = number(told.target) if told.target else ""
-    reached = one.reached or {}
+    target, reached, metric = target_words(told), one.reached or {}, metric_title(told.view.metric or "loss")
     words = {
-        _("Loss at the start"): number(one.first),
-        _("Loss at the end (mean)"): number(one.last),
+        _("{metric} at the start").format(metric=metric): number(one.first),
+        _("{metric} at the end (mean)").format(metric=metric): number(one.end),
         _("Fell by"): _share(fall),
     }
     for axis in ("step", "tokens", "hours", "money"):
         span = reached.get(axis)
-        title = _("{axis} to {loss}").format(axis=_("Time") if axis == "hours" else _(TITLES[axis]), loss=target)
+        title = _("{axis} to {target}").format(axis=_("Time") if axis == "hours" else _(TITLES[axis]), target=target)
         words[title] = (
             "–" if span is None else _time_span(span) if axis == "hours" else f"{compact(_three(span[1]))} ({_span(span)})"
         )
@@ -201,6 +203,15 @@ def _figures(told: Comparison, position: int) -> dict[str, str]:
     words[_("Money")] = number(one.money, digits=3)
     words[_("Productive")] = "–" if one.goodput is None else percent(one.goodput)
     return words
+
+
+def target_words(told: Comparison) -> str:
+    """Return what “what it took” is about: a loss, or a share of the first loss of each run; "" where there is none."""
+    if told.target is None:
+        return ""
+    if told.target.of_first:
+        return _("{share} of the first loss").format(share=percent(told.target.value, digits=1))
+    return number(told.target.value)
 
 
 def equal_table(told: Comparison) -> str:

@@ -85,10 +85,10 @@ def to_csv(told: Comparison) -> bytes:
     for n in ordered(told):
         side, one = told.sides[n], told.numbers[n]
         row: dict[str, Any] = {"run": side.subject.id, "name": side.subject.name, "differs": named[n], "metric": one.metric}
-        row |= {"first_loss": one.first, "last_loss": one.last}
+        row |= {"first": one.first, "end_mean": one.end, "end_points": one.end_points}
         row |= _triple("fall", one.fall) | _triple("step_seconds", one.step_seconds)
         for reached, span in (one.reached or {}).items():
-            row |= _triple(f"{reached}_to_{told.target}", span)
+            row |= _triple(f"{reached}_to_{words.target_words(told)}", span)
         row |= {"throughput": one.throughput, "throughput_unit": one.unit, "memory_bytes": one.memory, "hours": one.hours}
         row |= {"gpu_hours": one.gpu_hours, "money": one.money, "goodput": one.goodput}
         found = pairs[n].differences.get(axis or "") if n in pairs else None

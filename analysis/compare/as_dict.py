@@ -30,7 +30,7 @@ def as_dict(told: Comparison) -> dict[str, Any]:
         "axes": list(view.axes),
         "metric": view.metric,
         "relative": view.relative,
-        "target": told.target,
+        "target": told.target.to_dict() if told.target else None,
         "metrics": {run: figures.to_dict() for run, figures in zip(ids, told.numbers, strict=True)},
         "groups": [[ids[member] for member in group] for group in told.groups],
         "states": [state.to_dict() for state in told.states],

@@ -11,6 +11,7 @@ from analysis.compare.config_diff import ConfigDiff, Row, config_diff
 from analysis.compare.difference import FEW, SEED_SPREAD
 from analysis.compare.fairness import DATA_AXES, NOTE, Fairness, Reason, fairness
 from analysis.compare.group import groups, repeat_spread
+from analysis.compare.judged import Judged
 from analysis.compare.numbers import Numbers, level_of, numbers
 from analysis.compare.pairs import (
     ALIKE,
@@ -29,6 +30,7 @@ from analysis.compare.pairs import (
 from analysis.compare.slow_steps import slow_steps
 from analysis.compare.state import State, slow_fall, states
 from analysis.compare.subject import HIGHER_IS_BETTER, Subject, names_of
+from analysis.compare.target import Target, reached_by_all
 from messages import N_, Text
 
 MOST = 50  # runs
@@ -53,7 +55,7 @@ class Comparison:
     """Everything that is said of some runs; positions are those in `sides`.
 
     metrics: the choice there is. labels: each run by what differs, as (title, value). repeats: pairs of repeats that the
-    spread comes from (0: as known from elsewhere). target: loss that `reached` of the numbers is about. verdict: kind of the
+    spread comes from (0: as known from elsewhere). target: what `reached` of the numbers is about. verdict: kind of the
     sentence, as of a pair. notes: about the request itself.
     """
 
@@ -71,7 +73,7 @@ class Comparison:
     verdict: str
     sentence: Text
     repeats: int = 0
-    target: float | None = None
+    target: Target | None = None
     notes: tuple[Text, ...] = ()
 
     @property
@@ -97,17 +99,17 @@ def compare(
     axis: str | None = None,
     metric: str | None = None,
     price: float | None = None,
-    reach: float | None = None,
+    reach: Target | None = None,
     is_baseline: bool = False,
-    goodput: Mapping[str, float] | None = None,
+    judged: Mapping[str, Judged] | None = None,
     among: int = 1,
     spread: float = SEED_SPREAD,
 ) -> Comparison:
     """Return the comparison of runs with the one at `base`. Raises ValueError without any run.
 
     axis, metric: what a person chose; where the runs do not have it, or none is chosen, the fairest they have. price: of one
-    GPU-hour. reach: loss that "what it took" is about. goodput: by run. among: how many differences are looked at together,
-    where those of other comparisons count too. spread: between repeats as known from elsewhere, at least.
+    GPU-hour. reach: what "what it took" is about. judged: what their diagnoses say, by run. among: how many differences are
+    looked at together, where those of other comparisons count too. spread: between repeats as known from elsewhere, at least.
     """
     if not subjects:
         raise ValueError("there is no run to compare")
@@ -124,15 +126,15 @@ def compare(
     view = View(view.axis, view.axes, view.metric, view.relative, price, max(own, spread), max(len(apart), among))
     single = {run for reason in fair.reasons if reason.code == "one_variable" for run in reason.runs}
     causes = {subjects[n].id: one.varied[0] for n, one in apart.items() if subjects[n].id in single}
-    became = _states(sides, base, view, fair, causes)
+    became = _states(sides, base, view, fair, causes, judged or {})
     broken = {state.run for state in became if state.code in BROKEN}
     pairs = []
     for n, between in apart.items():
         about = fair.about(subjects[base].id, subjects[n].id)
         pairs.append(pair_of(n, sides[n], sides[base], view, varied=between.varied, fair=about, broken=broken))
     fair = _with_few_points(fair, pairs, view.axis)
-    target = reach or _target(subjects, view.metric, broken)
-    figures = [_numbers(side, view, target, goodput or {}) for side in sides]
+    target = reach or _target(subjects, view, broken)
+    figures = [_numbers(side, view, target, judged or {}) for side in sides]
     notes += [Text(NO_METRIC)] if view.metric is None and len(sides) > 1 else []
     verdict, text = _verdict(pairs, names[base], view.axis)
     whole = (tuple(sides), base, diff, fair, view, metrics, tuple(pairs), tuple(figures), tuple(kinship), tuple(became))
@@ -212,10 +214,18 @@ def _spread(sides: Sequence[Side], kinship: Sequence[tuple[int, ...]], view: Vie
     return repeat_spread(found)
 
 
-def _states(sides: Sequence[Side], base: int, view: View, fair: Fairness, because: Mapping[str, Row]) -> list[State]:
+def _states(
+    sides: Sequence[Side],
+    base: int,
+    view: View,
+    fair: Fairness,
+    because: Mapping[str, Row],
+    judged: Mapping[str, Judged],
+) -> list[State]:
     """Return what became of the runs, those that broke first."""
     subjects, names = [side.subject for side in sides], [side.name for side in sides]
-    found = list(states(subjects, names=names, because=because)) + slow_steps(subjects, [side.said for side in sides], names)
+    found = list(states(subjects, names=names, because=because, judged=judged))
+    found += slow_steps(subjects, [side.said for side in sides], names)
     broken = {state.run for state in found if state.code in BROKEN}
     axis = next((name for name in ("step", *DATA_AXES) if name in view.axes and fair.allows(name)), None)
     if view.metric is None or axis is None or not fair.absolute or view.metric in HIGHER_IS_BETTER:
@@ -229,15 +239,15 @@ def _states(sides: Sequence[Side], base: int, view: View, fair: Fairness, becaus
     return found
 
 
-def _target(subjects: Sequence[Subject], metric: str | None, broken: set[str]) -> float | None:
-    """Return the loss that every run that did not break reached: the highest of their last levels, with three digits."""
-    curves = [one.curves[metric] for one in subjects if metric is not None and metric in one.curves and one.id not in broken]
-    ends = [level_of(curve)[1] for curve in curves if len(curve) >= LEAST_LEVEL]
-    return float(f"{max(ends) * 1.0005:.3g}") if ends and max(ends) > 0 else None
+def _target(subjects: Sequence[Subject], view: View, broken: set[str]) -> Target | None:
+    """Return what every run that did not break reached, in its loss or, where levels do not compare, in its fall."""
+    sound = [one.curves.get(view.metric or "") for one in subjects if one.id not in broken]
+    curves = [curve for curve in sound if curve is not None and len(curve) >= LEAST_LEVEL]
+    return reached_by_all(curves, [level_of(curve)[1] for curve in curves], of_first=view.relative)
 
 
-def _numbers(side: Side, view: View, target: float | None, goodput: Mapping[str, float]) -> Numbers:
-    productive = goodput.get(side.subject.id)
+def _numbers(side: Side, view: View, target: Target | None, judged: Mapping[str, Judged]) -> Numbers:
+    productive = judged.get(side.subject.id, Judged()).goodput
     return numbers(side.subject, side.said, metric=view.metric, target=target, price=view.price, goodput=productive)
 
 

@@ -11,6 +11,7 @@ from analysis.compare.align import axis_of
 from analysis.compare.conditions import Said
 from analysis.compare.difference import second_difference_noise, student_quantile, window_of
 from analysis.compare.subject import Curve, Subject
+from analysis.compare.target import Target
 
 Triple = tuple[float, float, float]
 REACHED = ("step", "tokens", "samples", "epochs", "hours", "gpu_hours", "money")
@@ -21,7 +22,8 @@ SMOOTHED = 40  # parts of a run, over each of which its curve is averaged before
 class Numbers:
     """What is told of one run; None: the log does not say.
 
-    first, last: loss at its first line, and its level over the last fifth; fall: share of the first loss that it lost (low,
+    first: loss at its first line; end: its level there, the mean of its last `end_points` points (a fifth of them, more
+    where they are few); fall: share of the first loss that it lost (low,
     middle, high). reached: what it took to the target (low, middle, high) by axis, empty where it was not reached.
     step_seconds: (low, middle, high). throughput: a second, of `unit`. memory: peak bytes. hours, gpu_hours, money: so far.
     goodput: share of the time that was productive.
@@ -29,7 +31,8 @@ class Numbers:
 
     metric: str | None
     first: float | None = None
-    last: float | None = None
+    end: float | None = None
+    end_points: int = 0
     fall: Triple | None = None
     reached: Mapping[str, Triple] | None = None
     step_seconds: Triple | None = None
@@ -53,11 +56,11 @@ def numbers(
     said: Mapping[str, Said],
     *,
     metric: str | None,
-    target: float | None = None,
+    target: Target | None = None,
     price: float | None = None,
     goodput: float | None = None,
 ) -> Numbers:
-    """Return the figures of a run; target: loss (as the metric is printed) that is to be reached."""
+    """Return the figures of a run; target: what is to be reached."""
     curve = subject.curves.get(metric or "")
     pace = subject.step_seconds
     unit, throughput = _throughput(subject, pace)
@@ -69,9 +72,10 @@ def numbers(
     if curve is None or not len(curve):
         return Numbers(metric, **figures)
     level = level_of(curve)
-    figures |= {"first": float(curve.value[0]), "last": level[1], "fall": _fall(curve, level)}
+    figures |= {"first": float(curve.value[0]), "end": level[1], "end_points": window_of(len(curve))}
+    figures["fall"] = _fall(curve, level)
     if target is not None:
-        figures["reached"] = _reached(subject, said, curve, target, price)
+        figures["reached"] = _reached(subject, said, curve, target.loss(curve), price)
     return Numbers(metric, **figures)
 
 

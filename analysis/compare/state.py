@@ -11,7 +11,8 @@ from analysis.compare.align import TITLES, Aligned
 from analysis.compare.conditions import named, shown
 from analysis.compare.config_diff import Row
 from analysis.compare.difference import second_difference_noise
-from analysis.compare.subject import Subject
+from analysis.compare.judged import Judged
+from analysis.compare.subject import Curve, Subject
 from analysis.first_loss import LARGEST_VOCABULARY
 from messages import N_, Text
 
@@ -37,9 +38,21 @@ class State:
         return {"code": self.code, "run": self.run, "step": self.step, "text": self.text.to_dict()}
 
 
-def states(subjects: Sequence[Subject], *, names: Sequence[str], because: Mapping[str, Row] | None = None) -> tuple[State, ...]:
-    """Return what became of their losses; because: the one variable in which a run differs from the base, by id."""
-    found = [state for one, name in zip(subjects, names, strict=True) for state in _alone(one, name)]
+def states(
+    subjects: Sequence[Subject],
+    *,
+    names: Sequence[str],
+    because: Mapping[str, Row] | None = None,
+    judged: Mapping[str, Judged] | None = None,
+) -> tuple[State, ...]:
+    """Return what became of their losses.
+
+    because: the one variable in which a run differs from the base, by id. judged: what the diagnoses say of runs, by id:
+    whether and since when a loss has gone up for good is then as they say.
+    """
+    found = [
+        state for one, name in zip(subjects, names, strict=True) for state in _alone(one, name, (judged or {}).get(one.id))
+    ]
     broken = {state.run for state in found}
     found += [state for state in _beside(subjects, names) if state.run not in broken]
     return tuple(_caused(state, (because or {}).get(state.run)) for state in found)
@@ -53,7 +66,7 @@ def _caused(state: State, row: Row | None) -> State:
     return State(state.code, state.run, state.step, Text(N_("{said} — {what} {value}"), gaps))
 
 
-def _alone(one: Subject, name: str) -> list[State]:
+def _alone(one: Subject, name: str, judged: Judged | None) -> list[State]:
     found = []
     curve = one.curves.get(one.main or "")
     bad = one.bad.get(one.main or "")
@@ -66,19 +79,29 @@ def _alone(one: Subject, name: str) -> list[State]:
                 Text(N_("{run}: the loss is not finite from step {step:,} on"), {"run": name, "step": bad}),
             )
         )
-    if curve is None or len(curve) < 2 * LEVEL_ROWS or float(curve.value.min()) <= 0:
+    if judged is not None and judged.said is not None:
+        gaps: dict[str, Any] = {"run": name, "said": judged.said}
+        return [*found, State("diverged", one.id, judged.since, Text(N_("{run} diverged: {said}"), gaps))]
+    if judged is not None and judged.assessed:
         return found
+    return found + ([] if curve is None else _risen(one, name, curve))
+
+
+def _risen(one: Subject, name: str, curve: Curve) -> list[State]:
+    """Return that a loss rises from its lowest level to the end, of a run that no diagnosis has judged."""
+    if len(curve) < 2 * LEVEL_ROWS or float(curve.value.min()) <= 0:
+        return []
     level = _levels(curve.value)
     lowest = int(np.argmin(level))
     risen = level[-1] / level[lowest]
     late = np.log(level[lowest:])
     rising = len(late) >= LEVEL_ROWS and np.polyfit(np.arange(len(late)), late, 1)[0] > 0
-    if risen >= RISEN and rising and level[-1] > 0.9 * level[lowest:].max():
-        step = int(curve.step[lowest])
-        gaps = {"run": name, "step": step, "low": _four(level[lowest]), "now": _four(float(curve.value[-1]))}
-        template = N_("{run} diverged: its loss has been rising since step {step:,}, from {low} to {now}")
-        found.append(State("diverged", one.id, step, Text(template, gaps)))
-    return found
+    if risen < RISEN or not rising or level[-1] <= 0.9 * level[lowest:].max():
+        return []
+    step = int(curve.step[lowest])
+    gaps = {"run": name, "step": step, "low": _four(level[lowest]), "now": _four(float(curve.value[-1]))}
+    template = N_("{run} diverged: its loss was lowest ({low}) around step {step:,} and has risen to {now} since")
+    return [State("diverged", one.id, step, Text(template, gaps))]
 
 
 def _levels(values: np.ndarray) -> np.ndarray:

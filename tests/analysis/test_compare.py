@@ -14,7 +14,11 @@ from analysis.compare.config_diff import DIFFERENT, EQUAL, UNKNOWN, config_diff
 from analysis.compare.difference import difference, paired_digits, sentence, student_quantile
 from analysis.compare.expected import rules
 from analysis.compare.group import groups
+from analysis.compare.judged import Judged, judged
 from analysis.compare.state import parting
+from analysis.compare.target import Target, target_of
+from analysis.diagnose import diagnose
+from analysis.simulate import simulate
 from messages import Text
 from tests.analysis.compare_lab import law, noisy, run, steps_of
 
@@ -634,3 +638,70 @@ def test_every_sentence_can_be_rendered():
 def test_a_loss_of_another_task_is_no_divergence():
     a, b = run("a", np.linspace(2.3, 0.9, 40)), run("b", np.linspace(7.3, 4.5, 40))
     assert compare([a, b]).states == ()
+
+
+# What the diagnosis and the ledger say of a run
+
+
+def rising() -> list:
+    return [run("a", np.r_[np.linspace(12, 8, 30), np.linspace(8, 20, 30)]), run("b", np.linspace(12, 7, 60))]
+
+
+def test_a_divergence_is_told_as_the_diagnosis_tells_it():
+    said = Text("Loss rises since step {step}", {"step": 333})
+    told = compare(rising(), judged={"a": Judged(since=333, said=said), "b": Judged()})
+    assert [(state.code, state.run, state.step) for state in told.states] == [("diverged", "a", 333)]
+    assert told.states[0].text.render() == "a diverged: Loss rises since step 333"
+    assert told.pairs[0].kind == "better"
+
+
+def test_a_run_that_was_judged_not_to_have_diverged_did_not():
+    assert not any(state.code == "diverged" for state in compare(rising(), judged={"a": Judged()}).states)
+
+
+def test_where_no_rule_could_judge_it_the_comparison_names_the_lowest_level_as_what_it_is():
+    told = compare(rising(), judged={"a": Judged(assessed=False)})
+    assert "its loss was lowest" in told.states[0].text.render()
+
+
+def test_the_productive_share_is_that_of_the_ledger():
+    told = compare(rising(), judged={"a": Judged(goodput=0.25)})
+    assert [one.goodput for one in told.numbers] == [0.25, None]
+
+
+def test_a_kept_diagnosis_tells_whether_a_loss_went_up_for_good():
+    kept = simulate(rows=2000, seed=7, fault="divergence")
+    found = diagnose([kept.segment]).to_dict()
+    first = next(one["first_step"] for one in found["findings"] if one["class"] == "divergence")
+    assert judged(found, kept.segment.number, 0.5) == Judged(0.5, first, judged(found, 0, None).said, True)
+    assert judged(found, kept.segment.number + 1, None).said is None  # another launch
+    blind = {"findings": [], "not_assessable": [{"rule": "divergence"}]}
+    assert judged(blind, 0, None) == Judged(assessed=False)
+
+
+# What it took
+
+
+def test_a_target_is_a_loss_or_a_share_of_the_first():
+    assert target_of("4.5") == Target(4.5)
+    assert target_of(" 60 % ") == target_of("60%") == target_of("60％") == Target(0.6, of_first=True)
+    assert target_of("") is target_of(None) is target_of("  ") is None
+    for bad in ("x", "-1", "0", "nan", "inf", "1e999", "5 5", "%", "6" * 60, "٣"):
+        with pytest.raises(ValueError, match="no loss to reach"):
+            target_of(bad)
+
+
+def test_what_it_took_is_about_the_fall_where_levels_do_not_compare():
+    """Twice the loss at every step, as another vocabulary has it: the same share of the first is reached at the same step."""
+    steps = steps_of(400)
+    a = run("a", law(steps), config={"vocab_size": 100})
+    b = run("b", 2 * law(steps), config={"vocab_size": 900})
+    told = compare([a, b])
+    assert told.target is not None
+    assert told.target.of_first
+    ends = [one.reached["step"][1] for one in told.numbers]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-6)
+    most = compare([a, b], reach=Target(0.6, of_first=True)).numbers
+    early = law(steps) <= 0.6 * law(steps)[0]
+    assert most[0].reached["step"][1] == pytest.approx(steps[early][0], abs=2 * 10)
+    assert compare([a, b], reach=Target(1e-3)).numbers[0].reached == {}

@@ -1,0 +1,67 @@
+"""A comparison says of a run what the other pages say of it: one diagnosis, one ledger."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from server import compare
+from server.compare import comparison
+from server.costs import Wishes
+from tests.pages.conftest import shop as shop
+from tests.pages.helpers import take
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def log(rising_from: int | None = None, rows: int = 400) -> str:
+    """A line every ten seconds; from a row on the loss goes up for good."""
+    row = np.arange(rows)
+    loss = 2 + 6 * 0.985**row + 0.01 * np.sin(7.0 * row)
+    if rising_from is not None:
+        loss[rising_from:] = loss[rising_from] * np.exp(0.02 * np.arange(rows - rising_from))
+    at = [START + timedelta(seconds=10 * int(n)) for n in row]
+    lines = [f"{at[n]:%Y-%m-%d %H:%M:%S} step: {n + 1} loss: {loss[n]:.4f} lr: 0.0005" for n in row]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def pair(shop) -> list[str]:
+    return [take(shop, log(), "well.log"), take(shop, log(rising_from=200), "rises.log")]
+
+
+def test_the_productive_share_is_that_of_time_and_cost(shop, pair):
+    told = comparison(shop, pair)
+    shares = [shop.cost(run, Wishes()).report.book.goodput for run in pair]
+    assert [one.goodput for one in told.numbers] == pytest.approx(shares)
+    assert shares[1] < 0.7 < shares[0]
+
+
+def test_the_divergence_is_that_of_the_finding(shop, pair):
+    found = next(one for one in shop.diagnosis(pair[1]).findings if one.kind == "divergence")
+    state = next(state for state in comparison(shop, pair).states if state.code == "diverged")
+    assert (state.run, state.step) == (pair[1], found.first_step)
+    assert found.title.render() in state.text.render()
+
+
+def test_of_many_rows_only_what_is_already_judged_is_told(shop, pair, monkeypatch):
+    monkeypatch.setattr(compare, "JUDGED_ROWS", 100)
+    shop.diagnosis(pair[1])
+    numbers = comparison(shop, pair).numbers
+    assert numbers[0].goodput is None or shop.store.judged(ids=pair).keys() == set(pair)
+    assert numbers[1].goodput == pytest.approx(shop.cost(pair[1], Wishes()).report.book.goodput)
+
+
+def test_a_page_hears_when_a_run_was_judged_since(shop, pair):
+    before = compare.judged_versions(shop, pair)
+    for run in pair:
+        shop.diagnosis(run)
+    after = compare.judged_versions(shop, pair)
+    assert len(after) == 2
+    assert set(before) <= set(after)
+
+
+def test_without_writing_the_share_is_worked_out_all_the_same(shop, pair, monkeypatch):
+    want = shop.cost(pair[1], Wishes()).report.book.goodput
+    monkeypatch.setattr(shop.store, "judged", lambda *_: {})  # nothing was ever kept
+    assert comparison(shop, pair).numbers[1].goodput == pytest.approx(want)
