@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from storage.reading.fields import CLOCKS
 from storage.reading.plans import Plan
-from storage.reading.tokens import Token
+from storage.reading.tokens import Token, undrawn
 from storage.types import Drift
 
 Seen = tuple[np.ndarray, "Style"]  # in which lines records of a form stand
@@ -54,7 +54,7 @@ def style_of(text: str, found: list[Token], plan: Plan) -> Style:
     """Return the form of a line that is read by a plan."""
     named = [f for f in plan.fields if f.column not in CLOCKS]
     edges = [(found[f.token - 1].end if f.token else 0, found[f.token].start) for f in named]
-    gaps = [_SPACES.sub(" ", text[start:end]) for start, end in edges]
+    gaps = [_SPACES.sub(" ", undrawn(text[start:end])) for start, end in edges]  # a progress bar grows with the steps
     assigned = Counter(_tail(gap) for gap in gaps).most_common(1)[0][0]
     between = Counter(_head(gap) for gap in gaps[1:]).most_common(1)[0][0] if gaps[1:] else ""
     clock = any(token.kind == "stamp" for token in found[: named[0].token])
@@ -77,14 +77,10 @@ def _tail(gap: str) -> str:
 
 def _head(gap: str) -> str:
     """Return what stands between a value (and its unit) and the next name."""
-    gap = _FILL.sub("", gap)
     glued = re.match(r"[^\W\d_]+", gap)
     rest = gap[glued.end() :] if glued else gap
     word = _WORD.search(rest)
     return (rest[: word.start()] if word else rest).strip(" '\"()[]%") or " "
-
-
-_FILL = re.compile(r"(?<=[|\[])[ \u2500-\u259f#]*(?=[|\]])")  # of a progress bar: it grows with the steps
 
 
 class Forms:

@@ -12,8 +12,14 @@ _BAR = re.compile(  # a progress bar: percent, steps, clocks and pace
     r"(?:(?P<elapsed_seconds>[\d:]+)<(?P<remaining_seconds>[\d:]+), *(?P<pace>[\d.]+)(?P<unit>s/it|it/s))?"
 )
 _RICH = re.compile(  # the same as Rich draws it, without percent and with a dot between the clocks
-    r"[\u2500-\u257f] (?P<step>\d+)/(?P<total>\d+) "
+    r"(?:(?P<percent>\d+) ?% *)?(?:[\u2500-\u257f]+ *| {2,}(?=\d+/\d+ +[\d:]+ • ))(?P<step>\d+)/(?P<total>\d+) "
     r"(?:(?P<elapsed_seconds>[\d:]+) • (?P<remaining_seconds>[\d:]+) +(?P<pace>[\d.]+)(?P<unit>s/it|it/s))?"
+)
+_INK = tokens.DRAWN
+_FILL = rf" #=>.*_~+{_INK}-"
+_PLAIN_BAR = re.compile(  # a bar of any program: `[####....] 40/100`, ` 40% |███   | 40/100`
+    rf"(?:(?P<percent>\d+(?:\.\d+)?) ?% *)?(?:[|\[(][{_FILL}]{{5,}}[|\])]|[{_INK}](?:[ {_INK}]*[{_INK}])?)"
+    r" *(?P<step>\d+)/(?P<total>\d+)(?![\d.])"
 )
 _BATCH = re.compile(r"(?<![/\w])(?i:(?:mini[-_ ]?)?batch(?:_?idx)?|批次)[ :#=\[(]*$")  # the step of an epoch
 _COUNTED = re.compile(r" *(?i:(?:mini-?)?batches|steps|iters|iterations|updates)\b")  # `200/2983 batches`
@@ -49,7 +55,7 @@ def names(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[t
     """Find what is sure: the step by its own name beside an iteration, the rank that srun prints, a progress bar."""
     keys = {columns.squash(pair.name): pair for pair in pairs if pair.name}
     step = next((keys[name] for name in _STEP_NAMES if name in keys), None)
-    bar = _BAR.search(line) or _RICH.search(line)
+    bar = _BAR.search(line) or _RICH.search(line) or _PLAIN_BAR.search(line)
     if step and (bar or any(name in keys for name in (*_ITER_NAMES, "training_iteration"))):
         builder.position(step.token, "step", step.name or "")
     if bar:

@@ -42,7 +42,8 @@ _SPACED_UNIT = re.compile(r" ?(%|℃|°C|[A-Za-zµ]+(?:/[A-Za-z]+){0,2})(?=[\s,;
 _WRAPPER = re.compile(r"(?:[A-Za-z_][\w.]*\()?[\s\"'\[({$]*$")
 _IS = re.compile(r" (?:is|was)\s*$")  # `loss is 0.5`
 _GROUPED = re.compile(r"([A-Za-z_][\w ]{0,60}\s*[:=]\s*)\{['\"][\w.-]{1,60}['\"]\s*:\s*$")  # `grad_norm={'all': 0.5}`
-_DRAWN = re.compile("[\u2500-\u259f]+|#{3,}|={4,}|-{4,}|[.]{4,}")
+DRAWN = "\u2500-\u25ff\u2800-\u28ff"  # characters that draw bars and lines
+_DRAWN = re.compile(rf"(?<=[|\[(])[ #=>.*_~+{DRAWN}-]+(?=[|\])])|[{DRAWN}]+|#{{3,}}|={{4,}}>?|-{{4,}}|[.]{{4,}}|[*]{{3,}}")
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
 _ZONE = r"^\s*(?:UTC|GMT|[A-Z]{1,2}[SD]?T)\b\s+"  # behind the time
 _LOGFMT = r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+"  # `level=info msg="two words" `: a name begins behind it
