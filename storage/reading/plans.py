@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from messages import N_, Text
 from storage.reading import columns, places, tokens, wrapped
-from storage.reading.fields import CLOCKS, Builder, Damage, Field, Form, Plan
+from storage.reading.fields import CLOCKS, INSTANT, Builder, Damage, Field, Form, Plan
+from storage.types import Column
 
 LOSS_ROLES = ("loss", "main_loss")
 METRIC_ROLES = (*LOSS_ROLES, "eval_loss", "rate", "gradient", "rl", "evaluation", "throughput")
@@ -25,6 +26,10 @@ _LEVEL = re.compile(  # what a logger prints before the message
     r"|\s*(?:level|lvl|severity)=\"?[A-Za-z]+\"?\s+"
 )
 _POD = re.compile(r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])")  # kubectl, stern
+_IN_FRONT = re.compile(  # of a time of the day: a level, a day without its year or in an order that is not told
+    r"\W*(?:[A-Z]{4,8}\W+|[IWEF](?:[0-9]{4})? )?"
+    r"(?:(?:[A-Z][a-z]{2},? +){1,2}[0-9]{1,2} +|[0-9]{1,2}[/.-][0-9]{1,2}(?:[/.-][0-9]{2,4})?,? +)?"
+)
 _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter"), "step_time_seconds"),
     **dict.fromkeys(("it/s", "iter/s", "steps/s"), "steps_per_second"),
@@ -54,7 +59,7 @@ def declared(line: str, found: list[tokens.Token], form: Form, spans: Mapping[st
             known = pair.token in claimed or pair.token in builder.used
             if not known and pair.name is not None and found[pair.token].kind != "stamp":
                 _declared_pair(builder, form, pair)
-    _stamp(builder, found)
+    _stamp(builder, line, found)
     fields = builder.result()
     if form.complete and any(_twice(f, fields) for f in fields):
         return Damage(form.format, Text(N_("two records in one line")))
@@ -106,11 +111,18 @@ def _claimed(found: list[tokens.Token], spans: Mapping[str, tuple[int, int]]) ->
     return claimed
 
 
-def _stamp(builder: Builder, found: list[tokens.Token]) -> None:
+def _stamp(builder: Builder, line: str, found: list[tokens.Token]) -> None:
+    """Take the date and time of a line; a time alone in front of it is `time`, which says nothing of the day."""
     for index, token in enumerate(found):
         if token.kind == "stamp":
             builder.position(index, "timestamp")
             return
+    if INSTANT in builder.taken or "time" in builder.taken:
+        return
+    first = next((i for i, token in enumerate(found) if token.kind == "clock" and token.text.count(":") == 2), None)
+    if first is not None and first not in {*builder.fields, *builder.used} and _IN_FRONT.fullmatch(line[: found[first].start]):
+        builder.taken.add("time")
+        builder.fields[first] = Field(first, "time", described=Column("time", "time", "s"))
 
 
 def _measures(fields: tuple[Field, ...]) -> bool:
@@ -143,7 +155,7 @@ def undeclared(line: str, found: list[tokens.Token], *, counted: bool = False) -
         if name and name not in builder.taken and pair.token not in builder.used:
             builder.metric(pair.token, pair.name or name, pair.unit, name=name)
     places.clocks(builder)
-    _stamp(builder, found)
+    _stamp(builder, line, found)
     fields = _evaluated(line, found, builder.result())
     alone = _is_loss_alone(fields, sure)
     if sure < MIN_UNDERSTOOD or not _measures(fields) or not (alone or _tells_training(fields)):

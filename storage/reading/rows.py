@@ -182,6 +182,9 @@ def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Co
             if stamps is not None:
                 found.setdefault("timestamp", stamps)
         elif (meaning := beside.get(name) or columns.resolve(name, units.get(name, ""))).position == "timestamp":
+            if units.get(name) == "s":  # `23:59:50`, which says nothing of the day
+                _add(found, "time", columns.resolve("time", "s"), column.cast(pa.float64()), described)
+                continue
             found.setdefault("timestamp", instants.wall_clock(column.cast(pa.float64())))
         elif stamps := _instants(name, meaning, column.cast(pa.float64()), described):
             later.append(stamps)
