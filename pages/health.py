@@ -1,6 +1,7 @@
 """Is this run healthy, since when not, why, what to do, and when is it done: one run on one screen."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -18,19 +19,18 @@ from ui import (
     charts,
     controls,
     downloads,
+    drawing,
     figures,
     finding_cards,
     finding_states,
     html,
     judging,
-    marks,
     own_thresholds,
     panels,
-    phases,
     runbar,
     scenario,
-    series,
     state,
+    text,
     upload,
     verdict,
 )
@@ -120,49 +120,48 @@ def _open(finding: Finding) -> None:
 def _figures_and_chart(run: Run, version: int, judged: Judged, segment: int | None) -> None:
     place, bar = st.container(key="figures"), st.container(horizontal=True, vertical_alignment="center", key="controls")
     columns = state.columns(run.id, version)
-    chosen = panels.metrics_of(columns)
-    usual = [name for names in chosen.values() for name in names]
+    usual = panels.flat(panels.metrics_of(columns))
     with bar:
         stressed = scenario.stressed(run, scenario.chosen(run), usual)
         view = controls.view(run, state.courses(run.id, version), columns, [*usual, *stressed])
-    metrics = (*usual, *stressed, *view.more)
-    buckets = state.drawn(run.id, version, metrics, view.course, view.span, segment, panels.BUCKETS, log=view.log_x)
-    chosen = panels.with_more(panels.worth_drawing(chosen, buckets), (*stressed, *view.more))
-    chosen = panels.with_evaluations(chosen, buckets)
+    asked = drawing.Asked(version, judged.stamp, segment, stressed, view, text.language())
+    drawn = drawing.of(run, asked, judged.diagnosis)
     base = beside.pinned()
     standing = beside.of_run(run, base)
     with place:
-        _figures(run, version, judged, segment, chosen.get("loss", (None,))[0])
+        _figures(run, version, judged, segment, drawn.panels.get("loss", (None,))[0])
         if base is not None and standing is not None:
             beside.line(run, base, standing)
-    frames = panels.frames_of(buckets, chosen, smoothing=view.smoothing, log=view.log, cut=view.cut)
-    signs = marks.frame(run, version, judged.diagnosis, segment, buckets, view.course)
-    band = axes.at_steps(phases.band(run.id, version, segment), buckets, view.course)
-    domain = view.span or (axes.whole(buckets) if view.log_x else None)
-    axis = view.course.axis(log=view.log_x)
-    spec = panels.spec(chosen, frames, signs, log=view.log, domain=domain, axis=axis, phases=band)
-    if base is not None and standing is not None and base.metric in chosen.get("loss", ()) and view.course == axes.STEP:
-        spec = beside.overlay(spec, standing, len(chosen) - list(chosen).index("loss"), base, axes.whole(buckets), log=view.log)
-    key = f"panels-{run.id}-{segment}-{view.course.key}-{view.log_x}-{view.span}-{'.'.join(metrics[len(usual) :])}"
+    spec = drawn.spec
+    if base is not None and standing is not None and base.metric in drawn.panels.get("loss", ()) and view.course == axes.STEP:
+        below = len(drawn.panels) - list(drawn.panels).index("loss")
+        spec = beside.overlay(spec, standing, below, base, axes.whole(drawn.buckets), log=view.log)
+    _chart(run, judged, asked, drawn, spec)
+    for panel, names in drawn.panels.items():
+        beginner.explain(panels.explained(panel, names[0]))
+    with bar:
+        metrics = (*usual, *stressed, *view.more)
+        downloads.popover(run, spec, drawn.buckets, metrics, segment, zoomed=view.span is not None)
+
+
+def _chart(run: Run, judged: Judged, asked: drawing.Asked, drawn: drawing.Drawing, spec: dict[str, Any]) -> None:
+    view, more = asked.view, (*asked.stressed, *asked.view.more)
+    key = f"panels-{run.id}-{asked.segment}-{view.course.key}-{view.log_x}-{view.span}-{'.'.join(more)}"
+    metrics = (*panels.flat(panels.metrics_of(state.columns(run.id, asked.version))), *more)
     st.vega_lite_chart(
         spec=spec,
         key=key,
-        on_select=lambda: _selected(key, view, judged.diagnosis, signs),
+        on_select=lambda: _selected(key, view, judged.diagnosis, drawn.signs),
         selection_mode=[charts.BRUSH, charts.PICKED],
         alt=_alt(run, judged.diagnosis, metrics),
         width="stretch",
     )
-    for panel, names in chosen.items():
-        beginner.explain(panels.explained(panel, names[0]))
-    with bar:
-        downloads.popover(run, spec, buckets, metrics, segment, zoomed=view.span is not None)
 
 
 def _figures(run: Run, version: int, judged: Judged, segment: int | None, metric: str | None) -> None:
     loss = None
     if metric:
-        buckets = state.buckets(run.id, version, (metric,), axes.STEP, None, segment, panels.BUCKETS)
-        trend = series.trend(buckets, since=series.last_turn(judged.diagnosis.findings, segment))
+        trend = drawing.trend(run.id, version, judged.stamp, segment, metric, judged.diagnosis)
         loss = figures.Loss(metric, state.of_evaluations(run.id, version, metric), trend)
     html.write(
         figures.strip(

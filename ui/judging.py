@@ -13,10 +13,11 @@ CHART_FIRST_ROWS = 200_000  # fewer are judged in a quarter of a second
 
 @dataclass(frozen=True)
 class Judged:
-    """A diagnosis, and time and money at a glance."""
+    """A diagnosis, time and money at a glance, and a stamp that tells the diagnosis of a run apart from its other ones."""
 
     diagnosis: Diagnosis
     glance: Glance
+    stamp: str = ""
 
 
 def judged(run: Run, version: int, profile: str | None = None) -> Judged | None:
@@ -38,14 +39,15 @@ def judged(run: Run, version: int, profile: str | None = None) -> Judged | None:
 
 def make(run: Run, version: int, profile: str | None = None) -> Judged:
     """Judge the run as it is now."""
-    diagnosis = state.diagnosis(run.id, version, profile, service.get().edition(run.id))
+    edition = service.get().edition(run.id)
+    diagnosis = state.diagnosis(run.id, version, profile, edition)
     kept = state.store().diagnosis(run.id, profile or service.get().settings.profile)
-    return Judged(diagnosis, Glance.from_dict(kept[1].get("glance") if kept else None))
+    return Judged(diagnosis, Glance.from_dict(kept[1].get("glance") if kept else None), f"{profile}-{version}-{edition}")
 
 
 @state.cached
 def _kept(run_id: str, made_for: int, edition: int) -> Judged:
-    kept = state.store().diagnosis(run_id, service.get().settings.profile)
+    kept, stamp = state.store().diagnosis(run_id, service.get().settings.profile), f"kept-{made_for}-{edition}"
     if kept is None:
-        return Judged(state.diagnosis(run_id, made_for, None, edition), Glance())
-    return Judged(Diagnosis.from_dict(kept[1]), Glance.from_dict(kept[1].get("glance")))
+        return Judged(state.diagnosis(run_id, made_for, None, edition), Glance(), stamp)
+    return Judged(Diagnosis.from_dict(kept[1]), Glance.from_dict(kept[1].get("glance")), stamp)

@@ -1,6 +1,6 @@
 """Which metrics of a run stand in which panel, and the chart with its data: frames from the store, spec from `ui.charts`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -46,6 +46,11 @@ def metrics_of(columns: Sequence[Column]) -> dict[str, tuple[str, ...]]:
         hardware = [name for name, role in names.items() if role == "hardware"][:3]
         chosen = {panel: (name,) for panel, name in zip(("loss", "rate", "gradient"), hardware or names, strict=False)}
     return {panel: metrics for panel, metrics in chosen.items() if metrics}
+
+
+def flat(panels: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the metrics of all panels in order."""
+    return [name for names in panels.values() for name in names]
 
 
 def worth_drawing(panels: dict[str, tuple[str, ...]], buckets: pd.DataFrame) -> dict[str, tuple[str, ...]]:

@@ -47,7 +47,9 @@ def whole(spec: Mapping[str, Any], title: str, theme: str = "light") -> dict[str
     return {**drawn, "config": config, "datasets": data, "title": {"text": title[:200]}, "padding": 16}
 
 
-def _records(table: pa.Table) -> list[dict[str, Any]]:
+def _records(data: pa.Table | bytes) -> list[dict[str, Any]]:
+    """Return the rows of a dataset: a table, or one as it goes to the browser."""
+    table = pa.ipc.open_stream(data).read_all() if isinstance(data, bytes) else data
     return list(table.to_pylist())
 
 
