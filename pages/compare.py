@@ -17,6 +17,7 @@ from storage.types import Run
 from ui import compare as words
 from ui import compare_charts, compare_export, compare_frames, compare_more, compare_sweep, html, state
 from ui.text import _, ngettext, say
+from ui.words import as_sentence
 
 TITLE = N_("Compare")
 ICON = ":material/balance:"
@@ -118,7 +119,7 @@ def _body(runs: list[Run], base: str | None) -> None:
         _verdict(told)
         _fairness(told)
     else:
-        html.empty(words.sentence(told.sentence) + ".")
+        html.empty(as_sentence(say(told.sentence)))
     _curves(told)
     _figures(told)
     _expected(told)
@@ -304,7 +305,7 @@ def _draw(
     st.vega_lite_chart(
         spec={**spec, "datasets": data}, key=f"curves-{kind}-{view}-{log}", alt=say(told.sentence), width="stretch"
     )
-    html.quiet(" ".join(f"{sentence}." for sentence in words.partings(told)[:3]))
+    html.quiet(" ".join(words.partings(told)[:3]))
     return frame, bands, x, y
 
 

@@ -107,7 +107,12 @@ def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> 
     table = pd.DataFrame(rows, index=pd.Index(ids, name="run")).assign(
         **{RESULT: results, NAME: [names.get(run, run) for run in ids]}
     )
-    return sweep(rows, results, lower_is_better=result not in HIGHER_IS_BETTER), table
+    return sweep(rows, results, lower_is_better=lower_is_better(result)), table
+
+
+def lower_is_better(result: str) -> bool:
+    """Say which end of a result is the good one."""
+    return result not in HIGHER_IS_BETTER and not result.endswith("_per_second")
 
 
 def tail(points: Sequence[float]) -> float | None:

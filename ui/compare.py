@@ -20,7 +20,7 @@ from ui.compare_frames import compact, labels, ordered, value_words
 from ui.html import escape, grid, icon, tag
 from ui.state import metric_title
 from ui.text import _, duration, number, percent, say, size_words
-from ui.words import first_up
+from ui.words import as_sentence, first_up
 
 LOOKS = {  # of a verdict: CSS class, icon
     BETTER: ("rv-good", "trending_down"),
@@ -81,11 +81,11 @@ def forest(told: Comparison) -> str:
         return ""
     reach = compare_frames.reach(told, frame)
     rows = [_forest_row(told, row, reach) for row in frame.to_dict("records")]
-    where = _(TITLES[told.view.axis]) if told.view.axis else ""
+    where = _(EQUAL_WORDS[told.view.axis]) if told.view.axis else ""
     base = labels(told)[told.base]
     head = tag("th", escape(_("Beside {base}").format(base=base)), scope="col", colspan="2")
     what = metric_title(told.view.metric or "loss")
-    plot = _("{metric}: less ← at equal {axis} → more").format(metric=what, axis=where.lower())
+    plot = _("{metric}: less ← {where} → more").format(metric=what, where=where)
     head += tag("th", escape(plot), "rv-plot", scope="col")
     head += tag("th", "", "rv-number", scope="col")
     return grid(tag("tr", head) + "".join(rows), "rv-forest")
@@ -240,7 +240,10 @@ def _equal_cell(pair: Pair, axis: str) -> str:
 
 
 def _share(fall: Triple | None) -> str:
-    return "–" if fall is None else f"{percent(fall[1], digits=1)} ({percent(fall[0], digits=1)}–{percent(fall[2], digits=1)})"
+    if fall is None:
+        return "–"
+    low, middle, high = (percent(share, digits=1) for share in fall)
+    return middle if low == high else f"{middle} ({low}–{high})"
 
 
 def _span(span: Triple) -> str:
@@ -302,5 +305,5 @@ def expected(told: Comparison) -> tuple[str, str]:
 
 
 def partings(told: Comparison) -> list[str]:
-    """Return where each run parts from the base."""
-    return [say(pair.parting.text) for pair in told.pairs if pair.parting is not None]
+    """Return where each run parts from the base, as sentences."""
+    return [as_sentence(say(pair.parting.text)) for pair in told.pairs if pair.parting is not None]

@@ -9,12 +9,16 @@ from analysis.compare.curve_shape import Shape, curve_shape
 from analysis.compare.methods import TITLES as METHODS
 from analysis.compare.methods import methods
 from analysis.compare.stages import EPOCH, PHASE, THIRD, stages
-from messages import Text
+from analysis.compare.subject import EPOCH as EPOCH_UNIT
+from analysis.compare.subject import LINE, STEP
+from messages import N_, Text
 from server import baselines, service, subjects
 from ui import html, state
 from ui.compare_frames import labels
 from ui.html import escape, tag
 from ui.text import _, number, percent, say, size_words
+
+UNITS = {STEP: N_("Steps"), EPOCH_UNIT: N_("Epochs"), LINE: N_("Rows")}  # what the x of a run counts
 
 
 def body(told: Comparison) -> None:
@@ -86,7 +90,7 @@ def _stages(told: Comparison) -> None:
         frame = pd.DataFrame(
             {
                 _("Part"): [say(one.name) for one in found],
-                _("Steps"): [f"{number(one.first)}–{number(one.last)}" for one in found],
+                _(UNITS[subject.unit]): [f"{number(one.first)}–{number(one.last)}" for one in found],
                 _("Loss"): [f"{number(one.begins)} → {number(one.ends)}" for one in found],
                 _("Fell by"): [percent(one.fall, digits=1) for one in found],
                 _("Noise"): ["–" if one.noise is None else percent(one.noise, digits=1) for one in found],

@@ -50,7 +50,7 @@ def body(asked: Sequence[str]) -> None:
         return
     html.section(_("Which setting goes with the result"), str(len(told.keys)))
     html.write(_keys(told.keys))
-    _parallel(told, table, words[result])
+    _parallel(told, table, words[result], up=compare.lower_is_better(result))
     _scatter(told, table, words[result])
 
 
@@ -71,11 +71,13 @@ def _key(key: Key) -> str:
     )
 
 
-def _parallel(told: Sweep, table: pd.DataFrame, result: str) -> None:
+def _parallel(told: Sweep, table: pd.DataFrame, result: str, *, up: bool) -> None:
+    """Draw each run through its settings; up: the lowest result is the best, so that it stands at the top."""
     keys = [key for key in told.keys if key.values >= 0.5 * told.runs][:AXES]
     kept = table[table[compare.RESULT].notna()]
-    best = kept[compare.RESULT].rank(method="first").to_numpy() <= min(BEST * len(kept), MOST_BEST)
-    places = [_places(kept[key.name]) for key in keys] + [1 - _places(kept[compare.RESULT])]
+    best = kept[compare.RESULT].rank(method="first", ascending=up).to_numpy() <= min(BEST * len(kept), MOST_BEST)
+    ends = _places(kept[compare.RESULT])
+    places = [_places(kept[key.name]) for key in keys] + [1 - ends if up else ends]
     values = [kept[key.name].map(value_words).to_list() for key in keys] + [kept[compare.RESULT].map(number).to_list()]
     frame = pd.concat(
         [

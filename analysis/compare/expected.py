@@ -26,6 +26,7 @@ UP, DOWN, SAME = "up", "down", "same"
 CLEAR = {"loss_noise": 0.3, "early_loss": 0.01, "last_loss": 0.01, "throughput": 0.05, "memory": 0.02}  # relative, else STILL
 STILL = 0.03
 EARLY = (0.05, 0.15)  # share of the common steps
+LEAST_LOSSES = 4  # points of a curve that tell early from last
 METRICS = {
     "memory": N_("memory"),
     "step_seconds": N_("time of a step"),
@@ -129,7 +130,7 @@ def _figures(one: Subject, said: Mapping[str, Said], other: Subject) -> dict[str
     told = numbers(one, said, metric=metric)
     curve = one.curves.get(metric or "")
     early = last = noise = None
-    if curve is not None and len(curve) and metric:
+    if curve is not None and metric and min(len(curve), len(other.curves[metric])) >= LEAST_LOSSES:
         end = min(curve.step[-1], other.curves[metric].step[-1])
         near = (curve.step >= EARLY[0] * end) & (curve.step <= EARLY[1] * end)
         early = float(curve.value[near].mean()) if near.any() else float(np.interp(0.1 * end, curve.step, curve.value))

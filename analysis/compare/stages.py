@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from analysis.compare.difference import second_difference_noise
-from analysis.compare.subject import Subject
+from analysis.compare.subject import STEP, Subject
 from analysis.phases import phases
 from messages import N_, Text
 
@@ -97,6 +97,8 @@ def _stage(subject: Subject, name: Text, first: float, last: float) -> Stage | N
 
 
 def _seconds(subject: Subject, first: float, last: float) -> float | None:
+    if subject.unit != STEP:
+        return None
     printed = subject.curves.get("step_time_seconds")
     if printed is not None:
         inside = (printed.step >= first) & (printed.step <= last)

@@ -12,7 +12,8 @@ from analysis.compare.conditions import named, shown
 from analysis.compare.config_diff import Row
 from analysis.compare.difference import second_difference_noise
 from analysis.compare.judged import Judged
-from analysis.compare.subject import Curve, Subject
+from analysis.compare.subject import LINE, Curve, Subject
+from analysis.evidence import PLACES
 from analysis.first_loss import LARGEST_VOCABULARY
 from messages import N_, Text
 
@@ -21,6 +22,7 @@ HIGH_START = 2.0  # times the start of the others, and above that of any vocabul
 SLOW_FALL = 1.5  # times the way of the base to the same loss
 LEVEL_ROWS = 5  # whose median is a level
 LASTING, LASTING_SHARE = 4, 0.05  # points (and share of all) that it takes to say that two curves stay apart
+COUNTED = frozenset({"step", "tokens", "samples"})
 APART = 1e-3  # relative: below it two curves are the same
 
 
@@ -71,16 +73,10 @@ def _alone(one: Subject, name: str, judged: Judged | None) -> list[State]:
     curve = one.curves.get(one.main or "")
     bad = one.bad.get(one.main or "")
     if bad is not None and (curve is None or not len(curve) or bad >= curve.step[-1]):
-        found.append(
-            State(
-                "not_finite",
-                one.id,
-                bad,
-                Text(N_("{run}: the loss is not finite from step {step:,} on"), {"run": name, "step": bad}),
-            )
-        )
+        gaps: dict[str, Any] = {"run": name, "where": _at(one, bad)}
+        found.append(State("not_finite", one.id, bad, Text(N_("{run}: the loss is not finite from {where} on"), gaps)))
     if judged is not None and judged.said is not None:
-        gaps: dict[str, Any] = {"run": name, "said": judged.said}
+        gaps = {"run": name, "said": judged.said}
         return [*found, State("diverged", one.id, judged.since, Text(N_("{run} diverged: {said}"), gaps))]
     if judged is not None and judged.assessed:
         return found
@@ -99,8 +95,8 @@ def _risen(one: Subject, name: str, curve: Curve) -> list[State]:
     if risen < RISEN or not rising or level[-1] <= 0.9 * level[lowest:].max():
         return []
     step = int(curve.step[lowest])
-    gaps = {"run": name, "step": step, "low": _four(level[lowest]), "now": _four(float(curve.value[-1]))}
-    template = N_("{run} diverged: its loss was lowest ({low}) around step {step:,} and has risen to {now} since")
+    gaps = {"run": name, "where": _at(one, step), "low": _four(level[lowest]), "now": _four(float(curve.value[-1]))}
+    template = N_("{run} diverged: its loss was lowest ({low}) around {where} and has risen to {now} since")
     return [State("diverged", one.id, step, Text(template, gaps))]
 
 
@@ -121,14 +117,12 @@ def _beside(subjects: Sequence[Subject], names: Sequence[str]) -> list[State]:
             continue
         gaps = {
             "run": name,
-            "step": int(curve.step[0]),
+            "where": _at(one, curve.step[0]),
             "loss": _four(start),
             "usual": _four(usual),
             "now": _four(float(curve.value[-1])),
         }
-        template = N_(
-            "{run} diverged at the start: loss {loss} at step {step:,} where the others have {usual}; it ends at {now}"
-        )
+        template = N_("{run} diverged at the start: loss {loss} at {where} where the others have {usual}; it ends at {now}")
         found.append(State("diverged", one.id, int(curve.step[0]), Text(template, gaps)))
     return found
 
@@ -194,9 +188,9 @@ def parting(curves: Aligned, first: int, second: int, names: tuple[str, str]) ->
     gaps: dict[str, Any] = {"a": names[0], "b": names[1], "axis": Text(TITLES[curves.axis])}
     if not len(some):
         return Parting(None, None, Text(N_("{a} and {b} are the same curve, value for value"), gaps))
-    gaps |= {"first": _place(float(curves.x[some[0]])), "share": whole(100 * math.expm1(abs(apart[some[0]])))}
+    gaps |= {"first": _place(curves.axis, float(curves.x[some[0]])), "share": whole(100 * math.expm1(abs(apart[some[0]])))}
     if lasting is None and start < len(apart):
-        gaps["lasting"] = _place(float(curves.x[start]))
+        gaps["lasting"] = _place(curves.axis, float(curves.x[start]))
         template = N_(
             "{a} and {b} first differ at {axis} {first} (by {share} %); they are apart from {lasting} on, "
             "too few points to say that they stay so"
@@ -205,19 +199,25 @@ def parting(curves: Aligned, first: int, second: int, names: tuple[str, str]) ->
     if lasting is None:
         template = N_("{a} and {b} first differ at {axis} {first} (by {share} %) and do not stay apart")
         return Parting(float(curves.x[some[0]]), None, Text(template, gaps))
-    gaps["lasting"] = _place(lasting)
+    gaps["lasting"] = _place(curves.axis, lasting)
     template = N_("{a} and {b} first differ at {axis} {first} (by {share} %); from {lasting} on they stay apart")
     return Parting(float(curves.x[some[0]]), lasting, Text(template, gaps))
 
 
-def _place(x: float) -> float | int:
-    return int(x) if x == int(x) else float(f"{x:.4g}")
+def _place(axis: str, x: float) -> float | int:
+    """Return a value of an axis as a sentence takes it; what is counted in whole numbers is one."""
+    return round(x) if axis in COUNTED or x == int(x) else float(f"{x:.4g}")
 
 
 def whole(value: float) -> float | int:
     """Return a number with two digits, as a whole number where it is one."""
     value = float(f"{value:.2g}")
     return int(value) if math.isfinite(value) and value == int(value) else value
+
+
+def _at(one: Subject, x: float) -> Text:
+    """Return a place as the log numbers its rows: a step, an epoch or a row."""
+    return Text(PLACES["row" if one.unit == LINE else one.unit], {"number": int(x)})
 
 
 def _four(value: float) -> float:

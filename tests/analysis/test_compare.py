@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from analysis.compare.expected import rules
 from analysis.compare.group import groups
 from analysis.compare.judged import Judged, judged
 from analysis.compare.state import parting
+from analysis.compare.subject import Curve
 from analysis.compare.target import Target, target_of
 from analysis.diagnose import diagnose
 from analysis.simulate import simulate
@@ -705,3 +707,21 @@ def test_what_it_took_is_about_the_fall_where_levels_do_not_compare():
     early = law(steps) <= 0.6 * law(steps)[0]
     assert most[0].reached["step"][1] == pytest.approx(steps[early][0], abs=2 * 10)
     assert compare([a, b], reach=Target(1e-3)).numbers[0].reached == {}
+
+
+def test_a_place_on_an_axis_of_whole_numbers_is_one():
+    """Means over a bucket stand at half steps."""
+    a = run("a", law(steps_of(300)), first=5)
+    b = run("b", law(steps_of(300), shift=0.1), first=5)
+    moved = [replace(one, curves={"loss": Curve(one.curves["loss"].step + 0.5, *_rest(one.curves["loss"]))}) for one in (a, b)]
+    told = compare(moved).pairs[0].parting
+    assert "Step 6 " in told.text.render() or "Step 5 " in told.text.render()
+
+
+def _rest(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
+    return curve.value, curve.count
+
+
+def test_one_line_is_neither_an_early_nor_a_last_loss():
+    a, b = run("a", law(steps_of(50)), config={"lr": 1e-3}), run("b", law(steps_of(1)), config={"lr": 1e-2})
+    assert {one.observed for one in compare([a, b]).pairs[0].expected if "loss" in one.metric} <= {None}

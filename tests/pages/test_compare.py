@@ -4,6 +4,7 @@ import io
 import json
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from server import baselines, compare, subjects
@@ -309,3 +310,51 @@ def test_a_run_of_a_few_rows_is_not_what_the_others_stand_beside_unless_it_is_as
     said = words(app("compare", runs=",".join([few, *many])))
     assert "b is better than a by 10" in said
     assert app("compare", runs=",".join([few, *many]), base=few).query_params["base"] in (few, [few])
+
+
+def test_the_loss_to_reach_can_be_chosen_as_a_loss_or_a_share_of_the_first(shop, app):
+    a, b = two(shop, rate="0.001")
+    assert "Step to 3.5" in words(app("compare", bound={"reach": "3.5"}, runs=f"{a},{b}"))
+    assert "Step to 60% of the first loss" in words(app("compare", bound={"reach": "60 %"}, runs=f"{a},{b}"))
+    wrong = app("compare", bound={"reach": "<b>soon</b>"}, runs=f"{a},{b}")
+    assert not wrong.exception
+    assert "This is no loss to reach: &lt;b&gt;soon&lt;/b&gt;." in words(wrong)
+
+
+def test_places_of_logs_without_steps_are_told_in_epochs(shop, app):
+    """A run whose loss starts far above the others', in a log that numbers epochs: no word of steps."""
+    ids = [take(shop, epochs(shift), f"{shift}.txt") for shift in (1.0, 1.01, 20.0)]
+    state = next(state for state in compare.comparison(shop, ids).states if state.code == "diverged")
+    assert "at epoch" in state.text.render()
+    test = app("compare", runs=",".join(ids))
+    frame = test.expander[0].dataframe[0].value
+    assert "Epochs" in frame.columns
+    assert "Steps" not in frame.columns
+
+
+def test_sentences_end_as_the_language_has_it(shop, app):
+    a, b = two(shop, rate="0.001", shift=0.9)
+    said = words(app("compare", bound={"lang": "zh_CN"}, runs=f"{a},{b}"))
+    assert "持续分开。" in said
+    assert "持续分开." not in said
+
+
+def test_the_columns_are_named_by_what_is_compared(shop, app):
+    a, b = two(shop, rate="0.001")
+    said = words(app("compare", runs=f"{a},{b}", metric="lr"))
+    assert "Learning rate at the start" in said
+    assert "Loss at the start" not in said
+
+
+def test_the_best_runs_of_a_reward_are_the_highest(shop, app):
+    for n in range(10):
+        rows = "".join(f'{{"step": {k}, "reward": {n + k / 50}, "lr": 0.00{n + 1}}}\n' for k in range(1, 30))
+        take(shop, rows, f"{n}.jsonl")
+    test = app("compare", mode="sweep", result="reward")
+    assert not test.exception
+    assert compare.lower_is_better("loss")
+    assert not compare.lower_is_better("reward")
+    assert not compare.lower_is_better("tokens_per_second")
+    lines = next(data for chart in test.get("vega_lite_chart") for data in chart.proto.datasets if data.name == "lines")
+    frame = pa.ipc.open_stream(lines.data.data).read_all().to_pandas()
+    assert set(frame.loc[frame["best"], "label"]) == {"9.jsonl"}
