@@ -4,6 +4,7 @@ Streamlit imports this file once as module `app`, finds the ASGI application `ap
 as `__main__` for every browser session and draws the page.
 """
 
+import logging
 from pathlib import Path
 
 import streamlit as st
@@ -13,6 +14,10 @@ if __name__ == "__main__":
 
     shell.run()
 else:
+    # What follows runs before Streamlit's server does. It warns of that a dozen times, and nothing is wrong.
+    for part in ("caching.cache_data_api", "scriptrunner_utils.script_run_context"):
+        logging.getLogger(f"streamlit.runtime.{part}").setLevel(logging.ERROR)
+
     from starlette.middleware import Middleware
 
     from server.lifespan import serving

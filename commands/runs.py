@@ -17,5 +17,8 @@ def runs(data_dir: Path | None, as_json: bool) -> None:
         desk.close()
     if as_json:
         print_json(listed)
-    for run in [] if as_json else listed:
+        return
+    if not listed:
+        click.echo("No run yet: `python cli.py ingest FILE` reads a log into the store.", err=True)
+    for run in listed:
         click.echo(run_line(run))

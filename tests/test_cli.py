@@ -107,6 +107,13 @@ def test_check_is_healthy_on_the_healthy_sample_and_sick_on_the_sick_one():
     assert isinstance(answer["not_assessable"], list)
 
 
+def test_an_empty_store_says_how_a_log_comes_into_it(tmp_path):
+    assert run("runs", "--data-dir", tmp_path) == (0, [])
+    told = CliRunner().invoke(cli, ["runs", "--data-dir", str(tmp_path)])
+    assert (told.exit_code, told.stdout) == (0, "")
+    assert "ingest FILE" in told.stderr
+
+
 def test_ingest_runs_and_series_agree_and_the_same_file_is_not_doubled(tmp_path):
     path = canonical_log(tmp_path, ["3.1", "nan", "2.9"])
     store = ("--data-dir", tmp_path / "data")

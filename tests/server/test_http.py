@@ -34,6 +34,12 @@ def server(place):
         yield served
 
 
+def test_a_server_that_starts_warns_of_nothing(server, place):
+    said = (place / "server.log").read_text()
+    assert server.url in said
+    assert not [word for word in ("No runtime found", "ScriptRunContext", "Warning") if word in said]
+
+
 def ask(server: Served, method: str, path: str, body=None, **headers: str):
     """Return status and JSON (or text) of an answer."""
     url = urlsplit(server.url)
