@@ -62,7 +62,7 @@ _AMONG_TEXT = (
     (NvidiaSmi.name, (b"MiB |", b".0 O")),
     (Markdown.name, (b"|-", b"| -", b"|:", b"| :", b"|\n")),
     (GpuRows.name, (b" MiB,", b" MiB\n")),
-    (Headed.name, (b"poch", b"tep", b"ter", b"POCH", b"TEP")),
+    (Headed.name, (b"poch", b"tep", b"ter", b"POCH", b"TEP", b"E    #")),
     (Keras.name, (b"Epoch ", b"/step - ", b"s - loss: ")),
     (Stanzas.name, (b"tep", b"poch", b"ter", b"pdate", b"TEP", b"POCH", "轮".encode(), "步".encode())),
 )

@@ -41,7 +41,10 @@ ACCESS = "".join(
 )
 PYTEST = "".join(f"tests/test_loss.py::test_step_{n} PASSED [{n * 2:3}%]\n" for n in range(40)) + "40 passed in 3.21s\n"
 
+BARE = "".join(f"{(n * 37 % 101) / 101:.4f}\n" for n in range(100))
+
 NEGATIVES = {
+    "numbers without a name": BARE,
     "source": SOURCE, "chat": CHAT, "generations": GENERATIONS, "table": TABLE, "yaml": YAML,
     "requirements": REQUIREMENTS, "access log": ACCESS, "pytest": PYTEST,
     "readme": (ROOT / "README.md").read_text(encoding="utf-8"),

@@ -1,4 +1,4 @@
-"""CSV and its relatives: comma, tab, semicolon, bar or blanks between cells; with a header, or two bare columns of numbers.
+"""CSV and its relatives: comma, tab, semicolon, bar or blanks between cells; with a header, or one or two bare columns of numbers.
 
 Cells are counted outside quotes for every line; a line with another number of cells is a problem, never shifted values.
 Empty cells are null; units stand in headers (`memory.used [MiB]`) or cells (`32768 MiB`).
@@ -18,6 +18,7 @@ from storage.reading import threads
 from storage.reading.containers import kinds
 from storage.reading.containers.jsonl import METRIC
 from storage.reading.containers.layout import (
+    ALONE,
     STAMPED,
     Layout,
     cells,
@@ -58,7 +59,7 @@ class Delimited:
             return 0.0
         known = any(METRIC.search(name) for name in numeric_names(lines, layout))
         if layout.header is None:
-            return (0.6 if "loss" in layout.names or layout.names == STAMPED else 0.3) * share
+            return (0.6 if "loss" in layout.names or layout.names in (STAMPED, ALONE) else 0.3) * share
         return (0.95 if known and layout.delimiter != " " else 0.6 if known else 0.3) * share
 
     def feed(self, text: bytes, first_line: int) -> pa.Table | None:
@@ -79,7 +80,7 @@ class Delimited:
     @property
     def bare(self) -> bool:
         """Whether the columns have no names of their own."""
-        return self._layout is not None and self._layout.names == STAMPED
+        return self._layout is not None and self._layout.names in (STAMPED, ALONE)
 
     def finish(self) -> pa.Table | None:
         """Nothing is held back."""

@@ -103,10 +103,11 @@ class Exported:
     def _named(self, table: pa.Table, *, bare: bool) -> pa.Table | None:
         """Return the table with the name of its one column of values, as the file is called."""
         value = _column(table, VALUES, text=False)
-        if value is None or not _says_nothing_else(table, value):
+        alone = bare and set(table.column_names) == {"line", value}
+        if value is None or not alone and not _says_nothing_else(table, value):
             return table
         self._value = metric_of(self._file)
-        if bare and table.num_rows > 1 and not pc.max(table["step"]).as_py():  # MLflow counts nothing by itself
+        if bare and not alone and table.num_rows > 1 and not pc.max(table["step"]).as_py():  # MLflow counts nothing by itself
             table = table.drop_columns("step")
         if self._value:
             return table.rename_columns([self._value if name == value else name for name in table.column_names])

@@ -1,4 +1,4 @@
-"""Tables among other text, as notebooks and fastai print them and ultralytics draws them: a header of names, rows of numbers.
+"""Tables among other text, as notebooks, fastai and spaCy print them and ultralytics draws them: a header, rows of numbers.
 
     epoch     train_loss  valid_loss  time
     0         2.500000    2.625000    00:12
@@ -21,8 +21,9 @@ from storage.reading.containers.held import Held
 from storage.reading.containers.jsonl import METRIC
 from storage.reading.containers.lines import Lines, sample_lines
 
-_BEGINS = re.compile(rb"[#|]? *(?:epochs?|steps?|iter(?:ation)?s?|global_step|ep)(?:\t| {2,})", re.IGNORECASE)
-_MAYBE = r"(?i)(?:epochs?|steps?|iter(?:ation)?s?|global_step|ep)(?:\t| {2,})"
+_BEGINS = re.compile(rb"[#|]? *(?:epochs?|steps?|iter(?:ation)?s?|global_step|ep|e(?= +#))(?:\t| {2,})", re.IGNORECASE)
+_MAYBE = r"(?i)(?:epochs?|steps?|iter(?:ation)?s?|global_step|ep|^e +#)(?:\t| {2,})"
+_SHORT = {"E": "epoch", "#": "step"}  # as spaCy calls them
 _APART = re.compile(r"\t| {2,}")
 _NAME = re.compile(r"[A-Za-z][\w ./()@:%-]{0,40}")
 _CELL = re.compile(
@@ -83,7 +84,7 @@ class Headed(Held):
 
     def _begin(self, line: str) -> None:
         """Take a line as the header of the rows that follow, if it is one."""
-        names = [name.strip() for name in _APART.split(line.lstrip("#| "))]
+        names = [_SHORT.get(name.strip(), name.strip()) for name in _APART.split(line.lstrip("#| "))]
         if _is_header(names):
             self._header, self._tabs, self._drawn = names, "\t" in line, ""
 

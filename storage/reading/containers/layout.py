@@ -11,6 +11,8 @@ DELIMITERS = ",\t;| "
 HEADER_SEARCH = 10  # lines: a comment or a command may stand before the header
 MAX_COLUMNS = 2000
 STAMPED = ("timestamp", "value", "step")
+ALONE = ("value",)  # one number a line
+ENOUGH_ALONE = 10  # lines of one number that make a list of values
 _NUMBER = re.compile(r"^[+-]?(?:\d[\d.,]*(?:e[+-]?\d+)?\s*(?:%|[a-z]{1,3})?|nan|inf(?:inity)?)$", re.I)
 OF_EXPORT = re.compile(r"^(?P<run>.+) - (?P<metric>.+?)(?P<bound>__(?:MIN|MAX))?$")  # `mild-sun-3 - train/loss__MIN`
 _NAME = re.compile(r"^[^\W\d][^=:\"{}|\t]{0,79}$")
@@ -67,11 +69,14 @@ def make_layout(text: str, names: list[str], delimiter: str) -> Layout:
 def _bare_layout(lines: Lines, filled: np.ndarray, delimiter: str) -> Layout | None:
     """Return (step, loss | value) for two bare columns, the first of growing whole numbers; `loss` if positive and falling.
 
+    One column of fractions is a list of values, which only the name of the file can name.
     Three of which the first is milliseconds since 1970 and the last a whole number are what MLflow keeps of a metric.
     """
     rows = [cells(lines.whole(place), delimiter) for place in filled[:200].tolist()]
     if len(rows) >= 3 and all(map(_is_stamped, rows)):
         return Layout(delimiter, STAMPED, None)
+    if len(rows) >= ENOUGH_ALONE and all(len(row) == 1 and _NUMBER.match(row[0]) for row in rows):
+        return Layout(delimiter, ALONE, None) if sum("." in row[0] for row in rows) > len(rows) / 2 else None
     if len(rows) < 3 or any(len(row) != 2 or not all(_NUMBER.match(cell) for cell in row) for row in rows):
         return None
     steps, values = [row[0] for row in rows], [row[1] for row in rows]
