@@ -71,3 +71,20 @@ def test_milliseconds_and_two_numbers_are_no_metric_where_no_file_says_so():
     report = report_of("access.log", "".join(f"{1893492000250 + n} {200 + n % 3} {n * 100}\n" for n in range(30)))
     assert not report.records
     assert not report.columns
+
+
+@pytest.mark.parametrize("cut", [None, 300])
+def test_an_export_without_smallest_and_largest_values_is_one_too(cut):
+    rows = "".join(f"{n},{2.5 - n / 100},{3.5 - n / 100}\n" for n in range(60))
+    several = report_of("export.csv", "Step,run-a - train/loss,big lr - train/loss\n" + rows, cut)
+    assert any("2 runs side by side (run-a, big lr)" in note.render() for note in several.notes)
+    one = report_of("export.csv", "Step,run-a - train/loss,run-a - lr\n" + rows, cut)
+    assert [column.name for column in one.columns] == ["loss", "lr"]
+
+
+@pytest.mark.parametrize("cut", [None, 300])
+def test_the_report_names_the_runs_whose_rows_stand_one_below_the_other(cut):
+    rows = "".join(f"{run},{n},{2.5 - n / 100}\n" for run in ("run-a", "run-b") for n in range(60))
+    report = report_of("runs.csv", "run,step,loss\n" + rows, cut)
+    assert any("belong to 2 runs (run-a, run-b)" in note.render() for note in report.notes)
+    assert not report_of("runs.csv", "run,step,loss\n" + rows.replace("run-b", "run-a"), cut).notes

@@ -1,4 +1,4 @@
-"""CSV and its relatives: comma, tab, semicolon, bar or blanks between cells; with a header, or one or two bare columns of numbers.
+"""CSV and its relatives: comma, tab, semicolon, bar or blanks between cells; with a header, or bare columns of numbers.
 
 Cells are counted outside quotes for every line; a line with another number of cells is a problem, never shifted values.
 Empty cells are null; units stand in headers (`memory.used [MiB]`) or cells (`32768 MiB`).

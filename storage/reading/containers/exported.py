@@ -25,6 +25,10 @@ _BY_FILE = N_("The table does not name its values: by the name of the file they 
 _SEVERAL = N_(
     "The table holds {count} runs side by side ({names}), and one table is read as one run: export or upload each alone."
 )
+_BELOW = N_(
+    "The rows of the table belong to {count} runs ({names}), and one table is read as one run: export or upload each alone."
+)
+_RUN = ("run", "run_id", "run_name", "runid", "runname", "experiment", "experiment_name", "trial", "trial_id")
 SHOWN = 5  # runs that are named
 MAX_NAMES = 500  # names of one table; a table with more holds something else
 
@@ -80,6 +84,7 @@ class Exported:
     def __init__(self, file: str) -> None:
         self._file = file
         self._runs: list[str] = []  # that stand side by side
+        self._below: list[str] = []  # … one below the other
         self._value: str | None = None  # what the file says that unnamed values are; "" = nothing
 
     def plain(self, table: pa.Table, *, bare: bool) -> pa.Table | None:
@@ -89,8 +94,8 @@ class Exported:
     def _of_one_run(self, table: pa.Table) -> pa.Table:
         """Return the table without the run in its headers, where there is one, and without smallest and largest values."""
         found = {name: match for name in table.column_names if (match := OF_EXPORT.match(name))}
-        if not any(match["bound"] for match in found.values()):
-            return table
+        if not any(match["bound"] for match in found.values()) and not _all_of_runs(table, found):
+            return self._stacked(table)
         stepped = any(name not in found and columns.resolve(name).position == "step" for name in table.column_names)
         dropped = {name for name, match in found.items() if match["bound"] or stepped and match["metric"] == "_step"}
         table = table.drop_columns(sorted(dropped))
@@ -99,6 +104,14 @@ class Exported:
             self._runs = runs
             return table
         return table.rename_columns([found[name]["metric"] if name in found else name for name in table.column_names])
+
+    def _stacked(self, table: pa.Table) -> pa.Table:
+        """Return the table; note the runs that its rows belong to, where a column names them."""
+        name = next((n for n in table.column_names if columns.squash(n) in _RUN and pa.types.is_string(table[n].type)), None)
+        if name is not None and _step(table) is not None:
+            known = (text for text in pc.unique(table[name]).to_pylist() if text)
+            self._below = list(dict.fromkeys((*self._below, *known)))[:MAX_NAMES]
+        return table
 
     def _named(self, table: pa.Table, *, bare: bool) -> pa.Table | None:
         """Return the table with the name of its one column of values, as the file is called."""
@@ -118,18 +131,26 @@ class Exported:
         found = []
         if self._value is not None:
             found.append(Text(_BY_FILE, {"metric": self._value}) if self._value else Text(_UNNAMED))
-        if self._runs:
-            names = ", ".join(run[:40] for run in self._runs[:SHOWN]) + (", …" if len(self._runs) > SHOWN else "")
-            found.append(Text(_SEVERAL, {"count": len(self._runs), "names": names}))
+        for said, runs in ((_SEVERAL, self._runs), (_BELOW, self._below)):
+            if len(runs) > 1:
+                names = ", ".join(run[:40] for run in runs[:SHOWN]) + (", …" if len(runs) > SHOWN else "")
+                found.append(Text(said, {"count": len(runs), "names": names}))
         return found
 
     def state(self) -> list[Any]:
         """Return what a later process needs to go on, JSON-able."""
-        return [self._runs, self._value]
+        return [self._runs, self._value, self._below]
 
     def restore(self, state: list[Any]) -> None:
         """Go on from what `state` returned."""
-        self._runs, self._value = list(state[0]), state[1]
+        self._runs, self._value, self._below = list(state[0]), state[1], list(state[2])
+
+
+def _all_of_runs(table: pa.Table, found: dict[str, Any]) -> bool:
+    """Say whether every column but the step is that of a run and a metric we know: `mild-sun-3 - train/loss`."""
+    known = all(columns.is_known(match["metric"]) or columns.resolve(match["metric"]).role for match in found.values())
+    rest = [name for name in table.column_names if name not in found and name != "line"]
+    return bool(found) and known and all(columns.resolve(name).position == "step" for name in rest) and bool(rest)
 
 
 def _says_nothing_else(table: pa.Table, value: str) -> bool:
