@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from storage.reading.config import BLOCKS, ConfigScanner, blocks
 from storage.reading.config.commands import settings as command_settings
 from storage.reading.config.commands import words_of
+from storage.reading.config.scanner import MAX_SETTINGS
 
 LOGS = Path(os.environ.get("RUNVITALS_SHARED_LOGS", Path(__file__).resolve().parents[3] / "shared" / "logs"))
 
@@ -237,9 +238,9 @@ class TestNearMisses:
 
 class TestBounds:
     def test_settings_and_values_are_bounded(self):
-        text = "".join(f"Namespace(k{n}='{'v' * 5000}', j{n}=1)\n" for n in range(3000))
+        text = "".join(f"Namespace(k{n}='{'v' * 5000}', j{n}=1)\n" for n in range(8000))
         result = config_of(text)
-        assert len(result) == 2000
+        assert len(result) == MAX_SETTINGS
         assert max(len(str(value)) for value in result.values()) <= 300
 
     @pytest.mark.parametrize(
@@ -315,3 +316,29 @@ def test_real_logs(name, wanted):
     result = scanner.result()
     assert {key: result.get(key) for key in wanted} == wanted
     assert wanted or not result
+
+
+MANY = {f"key_{n}": n for n in range(10_000)}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Namespace(" + ", ".join(f"{key}={value}" for key, value in MANY.items()) + ")",
+        "TrainingArguments(\n" + ",\n".join(f"{key}={value}" for key, value in MANY.items()) + ",\n)",
+        json.dumps(MANY, indent=1),
+        "config: " + json.dumps(MANY),
+        f"Config: {MANY}",
+    ],
+    ids=["call", "open call", "JSON", "dict", "Python dict"],
+)
+def test_ten_thousand_settings_are_read(header: str) -> None:
+    found = config_of(header + "\nstep: 1 loss: 2.0\n")
+    assert {key: found[key] for key in MANY} == MANY
+
+
+@pytest.mark.parametrize(
+    "line", ["Args(" * 40_000, "{" * 300_000, "config: " + "{" * 200_000 + "}", "Namespace(" + "a=1, " * 50_000]
+)
+def test_a_long_line_that_is_no_dump_says_nothing(line: str) -> None:
+    assert config_of(line + "\nstep: 1 loss: 2.0\n") == {}

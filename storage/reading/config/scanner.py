@@ -15,11 +15,11 @@ from storage.reading.config import commands, facts, plain
 from storage.reading.config.values import MAX_KEY, MAX_TEXT, Value, flat, literal, pairs, value_of
 from storage.reading.containers.lines import Lines
 
-MAX_SETTINGS = 2000
+MAX_SETTINGS = 12_000
 WEAK_LINES = 2000  # from the beginning of the log or of a launch: where plain blocks are believed
 CODE_LINES = 40  # behind a line of source code: where they are not
-MAX_BLOCK_LINES = 3000
-LINE_LIMIT = 20_000
+MAX_BLOCK_LINES = 13_000
+LINE_LIMIT = 20_000  # characters that patterns look at; of a longer line only a dump of arguments is read
 MAX_CHANGES = 3
 HIDDEN = "<hidden>"
 _SECRET = re.compile(
@@ -39,8 +39,10 @@ _NAMED_DICT = re.compile(
     rf"{_WHAT}\b[^{{}}]{{0,40}}(\{{.*\}})\s*$",
     re.I,
 )
+_TITLE = re.compile(rf"{_WHAT}\b[^{{}}]{{0,40}}$", re.I)
 _OPEN_DICT = re.compile(r"^\{['\"]\w[\w.-]*['\"]: ")
 _PART = re.compile(r"^\s*(?:['\"\[\]{}()]|-?\d|True|False|None|true|false|null)")  # a warning may be printed between the lines
+_LONG_CALL = re.compile(r"(?:Namespace|Arguments|Args|Config|HParams|Options)\(")
 _NO_COMMAND = re.compile(r"^\s*#|\b[Uu]sage:|error:|^\s*File \"|[\"'`]\s*[,)]\s*$")
 _NUMBERED = re.compile(r"^\s*\d{1,3}\.\s+")
 
@@ -80,7 +82,9 @@ class ConfigScanner:
                 if ahead == len(places):
                     break
                 place = int(places[ahead])
-            self._line(int(given[place]), _text(lines, place), bool(sure[place]))
+            text = _text(lines, place)
+            if len(text) < LINE_LIMIT or not self._long(_text(lines, place, MAX_TEXT)):
+                self._line(int(given[place]), text, bool(sure[place]))
             place += 1
 
     def launched(self, line: int) -> None:
@@ -197,6 +201,17 @@ class ConfigScanner:
             return self._set(flat(data), sure=True)
         return self._set(facts.facts(text), sure=False)
 
+    def _long(self, text: str) -> bool:
+        """Take a line that is too long for patterns; return whether it was a dump of arguments, `Args(a=1, …)` or a dict."""
+        text = text.rstrip()
+        call, begin = _LONG_CALL.search(text[:LINE_LIMIT]), text.find("{", 0, LINE_LIMIT)
+        if call and text.endswith(")"):
+            return self._set(pairs(text[call.end() : -1]), sure=True)
+        if begin < 0 or not text.endswith("}") or not _TITLE.search(text[:begin][-80:]):
+            return False
+        data = literal(text[begin:])
+        return isinstance(data, dict) and self._set(flat(data), sure=True)
+
     def _begin(self, kind: str, text: str) -> None:
         self._kind, self._body, self._depth = kind, [], 0
         self._continue(text)
@@ -242,8 +257,8 @@ def _writer(prefix: str) -> str:
     return found[0] if found else ""
 
 
-def _text(lines: Lines, index: int) -> str:
+def _text(lines: Lines, index: int, limit: int = LINE_LIMIT) -> str:
     """Return a line with its indentation, cut."""
     start = int(lines.breaks[index - 1]) + 1 if index else 0
-    end = min(int(lines.ends[index]), start + LINE_LIMIT)
+    end = min(int(lines.ends[index]), start + limit)
     return lines.block[start : max(end, start)].decode("utf-8", "replace")

@@ -12,7 +12,7 @@ Value = str | int | float | bool
 MAX_VALUE = 300
 MAX_KEY = 120
 MAX_DEPTH = 12
-MAX_TEXT = 200_000  # characters of a literal that is tried
+MAX_TEXT = 1 << 19  # characters of a literal that is tried
 _SUFFIX = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _WORDS: dict[str, Value] = {"true": True, "false": False, "null": "None", "none": "None"}
 
