@@ -37,7 +37,7 @@ from storage.reading.containers import (
     TrainerState,
 )
 from storage.reading.containers.exported import Exported, LongTable
-from storage.reading.containers.lines import Problem, Problems
+from storage.reading.containers.lines import Lines, Problem, Problems
 from storage.reading.decode import Block, Decoder
 from storage.reading.events import EventScanner
 from storage.reading.forms import Beyond, Seen, style_of_container
@@ -49,7 +49,7 @@ from storage.reading.tally import Tally
 from storage.reading.text import TextReader
 from storage.types import ROW_SCHEMA, Batch, Column, Event, ParseReport, Unparsed
 
-CHUNK = 1 << 24
+CHUNK = 1 << 22  # bytes read at a time: as many as are decoded at a time, which are then not copied once more
 STATE_VERSION = 7  # of what `LogReader.state` returns; raise it whenever a reader could not go on from an older one
 _BOXES: dict[str, Any] = {container.name: container for container in (*CONTAINERS, TfEvents)}
 # Containers whose records stand among other text, and what a block must hold to be worth a look.
@@ -66,6 +66,7 @@ _AMONG_TEXT = (
     (Keras.name, (b"Epoch ", b"/step - ", b"s - loss: ")),
     (Stanzas.name, (b"tep", b"poch", b"ter", b"pdate", b"TEP", b"POCH", "轮".encode(), "步".encode())),
 )
+_OF_LINES = (Headed.name, Keras.name, Stanzas.name)  # that take lines which were found already
 _DOCUMENTS = (TrainerState.name, JsonColumns.name)  # read as a whole
 _MAIN = (
     HfDict.name,
@@ -229,12 +230,14 @@ class LogReader:
         others = np.zeros(len(places), bool)  # lines of records that are not whole yet
 
         def claim(rest: Block, where: np.ndarray) -> np.ndarray:
+            lines: Lines | None = None
             for name, marks in _AMONG_TEXT:
                 if name in (JsonBlocks.name, Markdown.name, Stanzas.name, Headed.name) and self._text.belief.document:
                     continue
                 inside = getattr(self._boxes.get(name), "inside", False)
                 if self._only in (None, name) and (inside or any(_has(rest.data, mark) for mark in marks)):
-                    boxed.extend(self._box(name, rest, where))
+                    lines = lines or (Lines(rest.data, rest.ends) if name in _OF_LINES else None)
+                    boxed.extend(self._box(name, rest, where, lines))
                     if took := getattr(self._boxes[name], "took", None):
                         others[where[np.isin(rest.numbers, took)]] = True
             return (_taken(boxed, len(places)) | others)[where]
@@ -245,14 +248,15 @@ class LogReader:
         parts, taken = self._text.feed(block, claim, unended=self._unended)
         return [*boxed, *parts], taken
 
-    def _box(self, name: str, block: Block, places: np.ndarray) -> list[pa.Table]:
+    def _box(self, name: str, block: Block, places: np.ndarray, lines: Lines | None = None) -> list[pa.Table]:
         """Return the rows that a container finds in these lines; `places` = where each stands in the whole block."""
         box = self._boxes.setdefault(name, _BOXES[name]())
         if name in _DOCUMENTS:
             return self._boxed(name, box, box.feed(block.data, int(block.numbers[0])), None)
         if not getattr(box, "own_numbers", False):
-            return self._boxed(name, box, box.feed(block.data, 0), block, places)
-        parts = self._boxed(name, box, box.feed(block.data, 0, block.numbers), None)
+            return self._boxed(name, box, box.feed(block.data, 0, block.ends), block, places)
+        found = box.feed(lines if lines and name in _OF_LINES else block.data, 0, block.numbers)
+        parts = self._boxed(name, box, found, None)
         return [_located(part, block.numbers, places) for part in parts]
 
     def _boxed(
@@ -305,9 +309,9 @@ class LogReader:
     def _batch(self, read: _Read, events: Sequence[Event] = (), *, final: bool = False) -> list[Batch]:
         """Return the rows and events of a read in their place. The next block may be read at the same time (`feed`)."""
         if read.rest is not None and len(read.rest.numbers):
-            lines = read.rest.data, int(read.rest.numbers[0]), read.rest.numbers
-            events = self._events.feed(*lines)
-            self._config.feed(*lines)
+            lines, first = Lines(read.rest.data, read.rest.ends), int(read.rest.numbers[0])
+            events = self._events.feed(lines, first, read.rest.numbers)
+            self._config.feed(lines, first, read.rest.numbers)
         self._tally.unparsed(read.unparsed, read.more)
         self._text.forms.next_block(read.forms)
         merged = self._merger.feed(read.parts, final=final)

@@ -80,7 +80,10 @@ class Layout:
         sound = np.ones(digits.shape[1], bool)
         if not pieces:
             return [np.full(len(sound), number.constant) for number in self._numbers], sound
-        wholes = iter(_decimals(np.stack([_gathered(digits, runs) for runs in pieces])).astype(np.float64))
+        words = np.empty((len(pieces), len(sound)), np.uint64)
+        for runs, word in zip(pieces, words, strict=True):
+            _gather(digits, runs, word)
+        wholes = iter(_decimals(words).astype(np.float64))
         parts = [[next(wholes) for _ in number.chunks] for number in self._numbers]
         values = []
         for number, given in zip(self._numbers, parts, strict=True):
@@ -166,29 +169,29 @@ def _chunks(runs: Sequence[Run]) -> Iterator[tuple[tuple[Run, ...], float]]:
         yield tuple(chunk), weight
 
 
-def _gathered(digits: np.ndarray, runs: Sequence[Run]) -> np.ndarray:
-    """Return words that hold the digits of some runs at their end (the highest bytes), zeros before."""
-    right, result = 0, None
+def _gather(digits: np.ndarray, runs: Sequence[Run], words: np.ndarray) -> None:
+    """Write words that hold the digits of some runs at their end (the highest bytes), zeros before."""
+    right = 0
     for start, count in reversed(runs):
         at, shift = divmod(start, _WORD)
-        word = digits[at] >> np.uint64(8 * shift) if shift else digits[at]
+        word = np.right_shift(digits[at], np.uint64(8 * shift), out=None if right else words)
         if shift + count > _WORD:
-            word = word | digits[at + 1] << np.uint64(8 * (_WORD - shift))
-        word = word << np.uint64(8 * (_WORD - count)) if count < _WORD else word
-        word = word >> np.uint64(8 * right) if right else word
-        result = word if result is None else result | word
+            word |= digits[at + 1] << np.uint64(8 * (_WORD - shift))
+        word <<= np.uint64(8 * (_WORD - count))
+        if right:
+            word >>= np.uint64(8 * right)
+            words |= word
         right += count
-    return digits[0] if result is None else result
 
 
 def _decimals(words: np.ndarray) -> np.ndarray:
-    """Return the numbers that words of eight digits (the first in the lowest byte) stand for."""
+    """Turn words of eight digits (the first in the lowest byte) into the numbers that they stand for."""
     for factor, shift, mask in (
         (2561, 8, 0x00FF00FF00FF00FF),
         (6553601, 16, 0x0000FFFF0000FFFF),
         (42949672960001, 32, 0x00000000FFFFFFFF),
     ):
-        words = words * np.uint64(factor)
+        words *= np.uint64(factor)
         words >>= np.uint64(shift)
         words &= np.uint64(mask)
     return words

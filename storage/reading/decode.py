@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from messages import N_, Text
+from storage.reading.arrays import edges
 from storage.reading.binary import BinaryCheck
 from storage.reading.charset import Charset
 from storage.reading.unpack import Unpacker, packed_as
@@ -58,14 +59,22 @@ class Block:
         """Return the lines that are not marked."""
         if not taken.any():
             return self
-        return Block(content(self.lines().filter(pa.array(~taken))), self.numbers[~taken])
+        if taken.all():
+            return Block(b"", self.numbers[:0])
+        return Block.of(self.lines().filter(pa.array(~taken)), self.numbers[~taken])
+
+    @staticmethod
+    def of(lines: pa.Array, numbers: np.ndarray) -> "Block":
+        """Return the block of these lines, each with its line end."""
+        begins = edges(lines).astype(np.int64)
+        return Block(content(lines), numbers, begins[1:] - begins[0] - 1)
 
 
 def content(lines: pa.Array) -> bytes:
     """Return the text of an array of lines: one after the other, each with its line end."""
     if not len(lines):
         return b""
-    offsets = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
+    offsets = edges(lines)
     return lines.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()
 
 

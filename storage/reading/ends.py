@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from storage.reading.arrays import edges
 
 # Bytes of the buffers that cut lines: of a terminal, of pipes and of a container's log driver.
 BUFFERS = (4095, 4096, 8191, 8192, 16383, 16384)
@@ -35,7 +36,8 @@ def cut(lines: pa.Array) -> np.ndarray:
     """Return which lines (each with its line end) are exactly as long as a buffer."""
     if not len(lines):
         return np.zeros(0, bool)
-    return np.isin(pc.binary_length(lines).to_numpy() - 1, BUFFERS)
+    lengths = np.diff(edges(lines)) - 1
+    return np.isin(lengths, BUFFERS) if lengths.max() >= BUFFERS[0] else np.zeros(len(lengths), bool)
 
 
 def unit(rest: str) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage.reading.aligned import MAX_BYTES, Layout, words_at
+from storage.reading.arrays import edges
 from storage.reading.template import Template
 
 MANY = 16  # lines of one length that make a layout worth its while
@@ -38,9 +39,9 @@ class Layouts:
         """Return the lines that have a layout."""
         if not self._by_length or not len(lines):
             return []
-        edges = _edges(lines)
+        begins = edges(lines).astype(np.int64)
         data = lines.buffers()[2]
-        lengths = np.diff(edges)
+        lengths = np.diff(begins)
         present = np.bincount(np.minimum(lengths, MAX_BYTES + 1))
         hits: list[Hit] = []
         for length, known in tuple(self._by_length.items()):
@@ -48,7 +49,7 @@ class Layouts:
                 every = np.flatnonzero(lengths == length)
                 for start in range(0, len(every), LINES):
                     at = every[start : start + LINES]
-                    hits += self._of_length(words_at(data, edges[at], length), at, known)
+                    hits += self._of_length(words_at(data, begins[at], length), at, known)
         return hits
 
     def _of_length(self, words: np.ndarray, at: np.ndarray, known: tuple[tuple[Template, Layout], ...]) -> Iterator[Hit]:
@@ -74,8 +75,7 @@ class Layouts:
         """Make layouts from lines that only the template could read, where many have the same length; say if any are new."""
         if len(lines) < MANY:
             return False
-        edges = _edges(lines)
-        lengths = np.diff(edges)
+        lengths = np.diff(edges(lines))
         present = np.bincount(np.minimum(lengths, MAX_BYTES + 1))[: MAX_BYTES + 1]
         common = [length for length in np.argsort(-present, kind="stable")[:AT_ONCE].tolist() if present[length] >= MANY]
         made = [self._add(template, str(lines[int(np.argmax(lengths == length))])) for length in common]
@@ -101,13 +101,12 @@ def merged(hits: list[Hit], count: int) -> tuple[np.ndarray, list[np.ndarray]]:
     if len(hits) == 1:
         return hits[0].at, hits[0].values
     taken = np.zeros(count, bool)
-    columns = [np.empty(count) for _ in hits[0].values]
     for hit in hits:
         taken[hit.at] = True
+    at, place = np.flatnonzero(taken), np.cumsum(taken) - 1
+    columns = [np.empty(len(at)) for _ in hits[0].values]
+    for hit in hits:
+        places = place[hit.at]
         for column, values in zip(columns, hit.values, strict=True):
-            column[hit.at] = values
-    return np.flatnonzero(taken), [column[taken] for column in columns]
-
-
-def _edges(lines: pa.Array) -> np.ndarray:
-    return np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1].astype(np.int64)
+            column[places] = values
+    return at, columns

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.reading import columns, instants
+from storage.reading.arrays import edges, repeated, whole
 from storage.reading.fields import INSTANT, Plan
 from storage.reading.plans import LOSS_ROLES
 from storage.reading.segments import OF_EPOCH, OF_RUN, UNKNOWN, Placer, Rows
@@ -45,9 +46,10 @@ def part(
     count = len(at)
     if INSTANT in found:
         found = {"timestamp": instants.wall_clock(found[INSTANT])} | {n: values for n, values in found.items() if n != INSTANT}
-    kinds = pa.repeat(kind, count) if isinstance(kind, str) else kind
-    declared = plan is None or plan.format is not None
-    anchor = pc.or_(_of_kind(kinds, "train"), pc.and_(_of_kind(kinds, "eval"), declared))
+    kinds = repeated(kind, count) if isinstance(kind, str) else kind
+    anchor = _of_kind(kinds, "train")
+    if plan is None or plan.format is not None:
+        anchor = anchor | _of_kind(kinds, "eval")
     fixed: dict[str, Any] = {"at": at, "line": numbers, "kind": kinds, "anchor": anchor}
     fixed["per_epoch"] = pa.repeat(per_epoch or bool(plan and plan.per_epoch), count)
     fixed["open"] = pa.repeat(opens or bool(plan and plan.open), count)
@@ -74,13 +76,13 @@ def flags(table: pa.Table, name: str) -> np.ndarray:
 
 def is_kind(table: pa.Table, kind: str) -> np.ndarray:
     """Return which rows are of a kind, as an array."""
-    return _array(_of_kind(table["kind"], kind))
+    return _of_kind(whole(table["kind"]), kind)
 
 
-def _of_kind(kinds: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
+def _of_kind(kinds: pa.Array, kind: str) -> np.ndarray:
     """Return which of these are a kind: no other is as long as `train`, and to compare lengths takes a tenth of the time."""
-    as_long = pc.equal(pc.binary_length(kinds), len(kind))
-    return as_long if kind == "train" or not pc.any(as_long).as_py() else pc.equal(kinds, kind)
+    as_long = np.diff(edges(kinds)) == len(kind)
+    return as_long if kind == "train" or not as_long.any() else _array(pc.equal(kinds, kind))
 
 
 def as_telemetry(table: pa.Table, wanted: np.ndarray) -> pa.Table:
@@ -119,7 +121,7 @@ def place(table: pa.Table, placer: Placer) -> tuple[pa.Table, list[Event]]:
         "step_printed": _whole(rows.step),
         "epoch": table["epoch"],
         "timestamp": table["timestamp"],
-        "rank": _whole(_numbers(table, "rank")),
+        "rank": _whole(rows.rank),
     }
     done = [pa.array(column).cast(field.type) if isinstance(column, np.ndarray) else column.cast(field.type)
             for field, column in ((field, fixed[field.name]) for field in ROW_SCHEMA)]  # fmt: skip
@@ -147,15 +149,16 @@ def _with_plans(table: pa.Table, plans: np.ndarray) -> pa.Table:
     return table
 
 
-def _array(column: pa.ChunkedArray) -> np.ndarray:
+def _array(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False)
 
 
 def _numbers(table: pa.Table, name: str) -> np.ndarray:
     """Return a column as float64 with NaN for null; a column that is not there is all NaN."""
-    if name not in table.column_names:
+    if name not in table.column_names or table[name].null_count == table.num_rows:
         return np.full(table.num_rows, np.nan)
-    return _array(table[name].cast(pa.float64()).fill_null(np.nan))
+    column = table[name].cast(pa.float64())
+    return _array(column.fill_null(np.nan) if column.null_count else column)
 
 
 def _whole(values: np.ndarray) -> pa.Array:
@@ -163,6 +166,8 @@ def _whole(values: np.ndarray) -> pa.Array:
     good = np.abs(values) < MAX_WHOLE  # which nan and inf are not
     if good.all():
         return pa.array(values.astype(np.int64))
+    if not good.any():
+        return pa.nulls(len(values), pa.int64())
     return pa.array(np.where(good, values, 0).astype(np.int64), mask=~good)
 
 
@@ -174,7 +179,7 @@ def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Co
     kinds = _kind_columns(table)
     beside = columns.beside(frozenset(table.column_names))
     for name in sorted(table.column_names, key=_precedence):
-        column = table[name].combine_chunks()
+        column = whole(table[name])
         if name == "line" or name in kinds or column.null_count == len(column):
             continue
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -260,7 +265,7 @@ def _kinds(table: pa.Table, found: Mapping[str, pa.Array], second: list[pa.Array
     """
     guessed = _guessed(table.num_rows, found, _any_valid(table.num_rows, second))
     for name in _kind_columns(table)[:1]:
-        words = pc.utf8_lower(table[name].combine_chunks())
+        words = pc.utf8_lower(whole(table[name]))
         values = pc.unique(words)
         known = pa.array([_KINDS.get(str(value)) for value in values.to_pylist()], pa.string())
         guessed = pc.coalesce(known.take(pc.index_in(words, values)), guessed)
@@ -269,7 +274,7 @@ def _kinds(table: pa.Table, found: Mapping[str, pa.Array], second: list[pa.Array
 
 def _guessed(count: int, found: Mapping[str, pa.Array], second: np.ndarray) -> pa.Array:
     roles = columns.canonical()
-    kinds = pa.repeat("train", count)
+    kinds = repeated("train", count)
     evaluates = _any_valid(count, [c for n, c in found.items() if n.startswith("eval_")])
     if evaluates.any():
         losses = [
@@ -296,7 +301,7 @@ def trains(part: pa.Table) -> pa.Array:
     """Return which rows of a part are training records with a loss or a reward."""
     roles = columns.canonical()
     names = [n for n in part.column_names if n in ("policy_loss", "reward") or (n in roles and roles[n].role in LOSS_ROLES)]
-    measured = _any_valid(part.num_rows, [part[name].combine_chunks() for name in names])
+    measured = _any_valid(part.num_rows, [whole(part[name]) for name in names])
     return pa.array(is_kind(part, "train") & measured)
 
 

@@ -6,12 +6,13 @@ apart, the lines that may fit are asked again.
 """
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage.reading.arrays import edges
 from storage.reading.decode import content
 
 FEW = 64  # lines that are asked one by one
@@ -27,14 +28,34 @@ _UNSAFE = re.compile(r"\\x|\[\^[^\]]*[0-9]")  # characters by their number; all 
 
 def match(lines: pa.Array, pattern: str) -> np.ndarray:
     """Return which lines (text, none null) have a part that fits the pattern (RE2)."""
-    blind, told = _blind(pattern)
-    shapes = _shapes(lines) if blind is not None and len(lines) >= FEW else None
-    if blind is None or shapes is None:
-        return _match(lines, pattern)
-    found = np.array(_fits(shapes.dictionary.view(pa.binary()).to_pylist(), blind), bool)[shapes.indices.to_numpy()]
-    if told and found.any():
-        found[found] = _match(lines.filter(pa.array(found)), pattern)
-    return found
+    return Shapes(lines).match(pattern)
+
+
+class Shapes:
+    """Lines (text, none null) that may be asked for several patterns: what is alike in them is found once."""
+
+    def __init__(self, lines: pa.Array) -> None:
+        self._lines = lines
+
+    def match(self, pattern: str) -> np.ndarray:
+        """Return which lines have a part that fits the pattern (RE2)."""
+        blind, told = _blind(pattern)
+        if blind is None or self._alike is None:
+            return _match(self._lines, pattern)
+        shapes, kinds = self._alike
+        fits = np.array(_fits(shapes, blind), bool)
+        if not fits.any():
+            return np.zeros(len(self._lines), bool)
+        found = fits[kinds]
+        if told:
+            found[found] = _match(self._lines.filter(pa.array(found)), pattern)
+        return found
+
+    @cached_property
+    def _alike(self) -> tuple[list[bytes], np.ndarray] | None:
+        """The shapes, and which of them each line has."""
+        found = _shapes(self._lines) if len(self._lines) >= FEW else None
+        return found and (found.dictionary.view(pa.binary()).to_pylist(), found.indices.to_numpy())
 
 
 def _fits(shapes: list[bytes], blind: str) -> list[bool]:
@@ -52,10 +73,10 @@ def _fits(shapes: list[bytes], blind: str) -> list[bool]:
 
 def _shapes(lines: pa.Array) -> pa.DictionaryArray | None:
     """Return the lines with zeros for digits; None where too few are alike or some are too long to be remembered."""
-    edges = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
-    if np.diff(edges).max() > MAX_LENGTH:
+    begins = edges(lines)
+    if np.diff(begins).max() > MAX_LENGTH:
         return None
-    data, offsets = content(lines).translate(_ZEROS), edges - edges[0]
+    data, offsets = content(lines).translate(_ZEROS), begins - begins[0]
     zeros = pa.Array.from_buffers(pa.string(), len(lines), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     shapes = zeros.dictionary_encode()
     return shapes if len(shapes.dictionary) * ALIKE <= len(lines) else None

@@ -41,7 +41,7 @@ class Tally:
             if count:
                 self.kinds[kind] = self.kinds.get(kind, 0) + count
         lines = table["line"].to_numpy()
-        self._rows_lines += int(np.count_nonzero(np.diff(lines, prepend=self._last_row_line)))
+        self._rows_lines += int(np.count_nonzero(lines[1:] != lines[:-1])) + bool(lines[0] != self._last_row_line)
         self._last_row_line = int(lines[-1])
 
     def unparsed(self, lines: Sequence[Unparsed], more: Sequence[np.ndarray] = ()) -> None:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from storage.reading.aligned import Layout
+from storage.reading.arrays import whole
 from storage.reading.decode import content
 from storage.reading.fields import Field, Plan
 from storage.reading.tokens import Token, plain, tokens
@@ -140,7 +141,7 @@ class Template:
                 column_types=dict.fromkeys(wanted, pa.float64()), include_columns=list(wanted), null_values=[""]
             ),
         )
-        values = {name: _whole(parsed.column(name)) for name in wanted}
+        values = {name: whole(parsed.column(name)) for name in wanted}
         return {f.column: self._value(f, [values[f"c{cell}"] for cell in cells[f.token]]) for f in self._numbers}
 
     def _translation(self, alphabet: Alphabet) -> tuple[bytes, bytes]:
@@ -250,10 +251,6 @@ def _pattern_of(token: Token, before: str, alphabet: Alphabet) -> str:
     if kind == "clock":
         return "[0-9]+" + ":[0-9]{2}" * text.count(":") + (r"\.[0-9]+" if "." in text else "")
     return re.sub(r"[.,]N+$", lambda end: rf"\{end.group()[0]}N+", re.sub("[0-9]", "N", text)).replace("N", "[0-9]")
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _split(text: pa.Array, separator: str) -> list[pa.Array]:

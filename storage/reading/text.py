@@ -18,7 +18,7 @@ from messages import N_, Text
 from storage.reading import ends, formats, plans, rows, threads, tokens
 from storage.reading.belief import Belief, Waiting, is_main
 from storage.reading.columns import PLANNED
-from storage.reading.decode import Block, content
+from storage.reading.decode import Block
 from storage.reading.forms import Forms, Style, style_of
 from storage.reading.layouts import Layouts, merged
 from storage.reading.plans import Damage, Form, Plan
@@ -111,7 +111,7 @@ class TextReader:
             cut[-1], self._open = True, (int(block.numbers[-1]), lines[-1].as_py())
         lines, places = self._whole(lines, np.arange(len(taken)), block.numbers, found, cut)
         if len(places):
-            claimed = claim(block if len(places) == len(taken) else Block(content(lines), block.numbers[places]), places)
+            claimed = claim(block if len(places) == len(taken) else Block.of(lines, block.numbers[places]), places)
             taken[places[claimed]] = True
             lines, places = lines.filter(pa.array(~claimed)), places[~claimed]
         lines, places = self._candidates(lines, places)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from storage.reading import shapes
 from storage.reading.config import commands, facts, plain
 from storage.reading.config.values import MAX_KEY, MAX_TEXT, Value, flat, literal, pairs, value_of
 from storage.reading.containers.lines import Lines
@@ -64,12 +63,12 @@ class ConfigScanner:
         self._header = self._code = -1000  # the last lines with a heading and with source code
         self._launch: int | None = None  # where the log or its last launch began
 
-    def feed(self, block: bytes, first_line: int, numbers: np.ndarray | None = None) -> None:
+    def feed(self, block: bytes | Lines, first_line: int, numbers: np.ndarray | None = None) -> None:
         """Take whole lines of UTF-8; `numbers` are their own numbers where they do not follow each other."""
         begin = first_line if numbers is None or not len(numbers) else int(numbers[0])
         early = self._launch is None or begin <= self._launch + WEAK_LINES
-        lines = Lines(block, returns=True)
-        sure = shapes.match(lines.texts(), facts.TRIGGER)
+        lines = block if isinstance(block, Lines) else Lines(block, returns=True)
+        sure = lines.fits(facts.TRIGGER)
         if not (early or self._kind or self._command or sure.any()):
             return
         given = first_line + lines.number if numbers is None else numbers[lines.number]

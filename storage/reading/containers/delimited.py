@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from messages import N_, Text
-from storage.reading import threads
+from storage.reading import shapes, threads
+from storage.reading.arrays import whole
 from storage.reading.containers import kinds
 from storage.reading.containers.jsonl import METRIC
 from storage.reading.containers.layout import (
@@ -62,9 +63,9 @@ class Delimited:
             return (0.6 if "loss" in layout.names or layout.names in (STAMPED, ALONE) else 0.3) * share
         return (0.95 if known and layout.delimiter != " " else 0.6 if known else 0.3) * share
 
-    def feed(self, text: bytes, first_line: int) -> pa.Table | None:
+    def feed(self, text: bytes, first_line: int, breaks: np.ndarray | None = None) -> pa.Table | None:
         """Return the rows of these whole lines; `first_line` is the number of the first."""
-        lines = Lines(text, tabs=False)
+        lines = Lines(text, breaks, tabs=False)
         begins = self._layout is None
         if begins:
             self._layout, _ = find_layout(lines, least=0.2)
@@ -115,9 +116,9 @@ class Delimited:
         if len(places) > max(100, len(lines) // 10):  # the first column is text: only an exact repeat counts
             places = places[(lines.ends - lines.starts)[places] == len(layout.header.encode())]
             places = np.array([place for place in places if lines.whole(place) == layout.header], np.int64)
+        places = places[count_cells(lines, places, layout.delimiter)[0] > 1] if len(places) else places
         if len(places) > MANY:
             places = places[_names_one_of(lines, places, layout)]
-        places = places[count_cells(lines, places, layout.delimiter)[0] > 1] if len(places) else places
         found = ((int(place), cells(lines.whole(place), layout.delimiter)) for place in places)
         headers = ((place, names) for place, names in found if is_header(names) and set(names) & set(layout.names))
         return [(place, make_layout(lines.whole(place), names, layout.delimiter)) for place, names in headers]
@@ -125,8 +126,8 @@ class Delimited:
     def _rows(self, lines: Lines, begin: int, end: int, first_line: int) -> pa.Table | None:
         """Return the table of the lines `begin:end`, all under the present layout."""
         layout = self._layout
-        filled = np.flatnonzero((lines.ends > lines.starts) & (lines.first() != ord("#")))
-        filled = filled[(filled >= begin) & (filled < end)]
+        filled = (lines.ends > lines.starts) & (lines.first() != ord("#"))
+        filled = begin + np.flatnonzero(filled[begin:end])
         if layout is None or not len(filled):
             self.problems.of(lines, filled, first_line, Text(N_("no header and no columns of numbers")))
             return None
@@ -140,9 +141,10 @@ class Delimited:
         fits = alike & closed & short
         if not fits.all():
             self.problems.of(lines, filled[alike & ~fits], first_line, Text(N_("quote not closed")))
-            for count in np.flatnonzero(np.bincount(counts[~alike])).tolist():
+            odd, counts = filled[~alike], counts[~alike]
+            for count in np.flatnonzero(np.bincount(counts)).tolist():
                 differs = Text(N_("{count} cells, {wanted} expected"), {"count": count, "wanted": len(layout.names)})
-                self.problems.of(lines, filled[counts == count], first_line, differs)
+                self.problems.of(lines, odd[counts == count], first_line, differs)
         wanted = filled if fits.all() else filled[fits]
         return self._table(lines, wanted, first_line, layout) if len(wanted) else None
 
@@ -164,13 +166,13 @@ class Delimited:
         columns: dict[str, pa.Array] = {"line": numbers}
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name:
-                columns |= self._typed(name, column.combine_chunks(), lines, wanted, first_line)
+                columns |= self._typed(name, whole(column), lines, wanted, first_line)
         return kinds.of_cells(pa.table(columns), self._layout.names if self._layout else ())
 
     def _learn(self, head: pa.Table | None) -> None:
         """Note which columns of a first piece hold numbers, plain or spelled."""
         for name, column in zip(head.column_names, head.columns, strict=True) if head is not None else ():
-            array = column.combine_chunks()
+            array = whole(column)
             if looks_numeric(array):
                 (self._numeric if _casts(array) else self._spelled).add(name)
 
@@ -201,8 +203,7 @@ def _names_one_of(lines: Lines, places: np.ndarray, layout: Layout) -> np.ndarra
     names = "|".join(re.escape(name.replace('"', '""')) for name in layout.names if name)
     if len(names) > MAX_PATTERN:
         return np.ones(len(places), bool)
-    found = pc.match_substring_regex(lines.texts().take(pa.array(places)), names)
-    return found.to_numpy(zero_copy_only=False)
+    return shapes.match(lines.texts().take(pa.array(places)), names)
 
 
 def _casts(texts: pa.Array) -> bool:
@@ -228,7 +229,8 @@ def _read(data: bytes, layout: Layout, numeric: set[str]) -> pa.Table | None:
     Arrow's own threads do not share the work of so few bytes, so the lines go to ours (no quoted cell goes over a line).
     """
     types = {name: pa.float64() if name in numeric else pa.string() for name in layout.names}
-    read = pcsv.ReadOptions(column_names=list(layout.names), block_size=2 * MAX_LINE_BYTES, use_threads=False)
+    size = max(2 * MAX_LINE_BYTES, len(data))
+    read = pcsv.ReadOptions(column_names=list(layout.names), block_size=size, use_threads=False)
     parse = pcsv.ParseOptions(delimiter=layout.delimiter)
     convert = pcsv.ConvertOptions(column_types=types, null_values=NULLS, strings_can_be_null=True, check_utf8=False)
     try:

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from storage.reading import columns
 from storage.reading.containers import prefix
 from storage.reading.containers.flatten import MAX_COLUMNS
 from storage.reading.containers.held import Held
 from storage.reading.containers.jsonl import METRIC
-from storage.reading.containers.lines import Lines, sample_lines
+from storage.reading.containers.lines import Lines, as_lines, sample_lines
 
 _BEGINS = re.compile(rb"[#|]? *(?:epochs?|steps?|iter(?:ation)?s?|global_step|ep|e(?= +#))(?:\t| {2,})", re.IGNORECASE)
 _MAYBE = r"(?i)(?:epochs?|steps?|iter(?:ation)?s?|global_step|ep|^e +#)(?:\t| {2,})"
@@ -57,10 +56,10 @@ class Headed(Held):
         """Return how sure it is (0…1) that the sample holds such a table: 0.9 from the third row on."""
         return 0.9 if Headed().feed(sample_lines(sample[: 1 << 17]).block, 1) is not None else 0.0
 
-    def feed(self, text: bytes, first_line: int, numbers: np.ndarray | None = None) -> pa.Table | None:
+    def feed(self, text: bytes | Lines, first_line: int, numbers: np.ndarray | None = None) -> pa.Table | None:
         """Return the rows in these whole lines, once there were enough of them."""
-        lines = Lines(text)
-        headers = pc.match_substring_regex(lines.texts(), _MAYBE).to_numpy(zero_copy_only=False)
+        lines = as_lines(text)
+        headers = lines.fits(_MAYBE)
         begun = self._header or headers.any()
         for index in np.flatnonzero(headers | (_ends_of_rows(lines) if begun else False)).tolist():
             whole = lines.raw(index)[: MAX_LINE + 1]
@@ -106,7 +105,7 @@ class Headed(Held):
 
 def _ends_of_rows(lines: Lines) -> np.ndarray:
     """Return which lines may be rows: they end with a number or its unit, or hold a full progress bar."""
-    return pc.match_substring_regex(lines.texts(), _ROW).to_numpy(zero_copy_only=False)
+    return lines.fits(_ROW)
 
 
 def _total(name: str) -> str:

@@ -73,9 +73,9 @@ class HfDict:
         found = len(_dicts(sample_lines(sample, returns=True)).lines)
         return min(0.98, 0.5 + 0.2 * found) if found else 0.0
 
-    def feed(self, text: bytes, first_line: int) -> pa.Table | None:
+    def feed(self, text: bytes, first_line: int, breaks: np.ndarray | None = None) -> pa.Table | None:
         """Return the rows of these whole lines; `first_line` is the number of the first."""
-        lines = Lines(text, returns=True)
+        lines = Lines(text, breaks, returns=True)
         dicts = _dicts(lines)
         self.problems.of(lines, dicts.cut, first_line, Text(N_("the dict is not closed")))
         if not len(dicts.lines):

@@ -56,9 +56,9 @@ class JsonLines:
         share = len(wanted) / max(filled, 1)
         return (0.6 if len(rows) > 1 else 0.2 + 0.4 * (filled == 1)) + 0.4 * share * (filled > 1)
 
-    def feed(self, text: bytes, first_line: int) -> pa.Table | None:
+    def feed(self, text: bytes, first_line: int, breaks: np.ndarray | None = None) -> pa.Table | None:
         """Return the rows of these whole lines; `first_line` is the number of the first."""
-        lines = Lines(text)
+        lines = Lines(text, breaks)
         wanted, begins = _candidates(lines)
         self._strays(lines, wanted, begins, first_line)
         if not len(wanted):

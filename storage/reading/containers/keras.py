@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from storage.reading.containers import prefix
-from storage.reading.containers.lines import Lines, Problem, sample_lines
+from storage.reading.containers.lines import Lines, Problem, as_lines, sample_lines
 from storage.reading.containers.objects import ObjectRows
 
 _MAYBE = r"Epoch [0-9]+/[0-9]+|[0-9]/[0-9]+ (?:\[=|- |━)"
@@ -50,13 +49,12 @@ class Keras:
         table = Keras().feed(sample_lines(sample, returns=True).block, 1)
         return 0.9 if table is not None and "epoch" in table.column_names else 0.0
 
-    def feed(self, text: bytes, first_line: int, own: np.ndarray | None = None) -> pa.Table | None:
+    def feed(self, text: bytes | Lines, first_line: int, own: np.ndarray | None = None) -> pa.Table | None:
         """Return one row for each completed bar in these whole lines; `own` numbers lines that are not one after another."""
-        lines = Lines(text)
+        lines = as_lines(text)
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
-        maybe = pc.match_substring_regex(lines.texts(), _MAYBE).to_numpy(zero_copy_only=False)
-        for index in np.flatnonzero(maybe).tolist():
+        for index in np.flatnonzero(lines.fits(_MAYBE)).tolist():
             whole = lines.raw(index)[:4000]
             raw = whole[prefix.length(whole) :]
             if found := _EPOCH.match(raw):

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from messages import Text
 from storage.reading.decode import content
+from storage.reading.shapes import Shapes
 
 NEWLINE, CARRIAGE_RETURN, SPACE, TAB = 10, 13, 32, 9
 TEXT_LIMIT = 300  # characters of a line kept in a problem
@@ -45,14 +46,15 @@ class Lines:
     """The lines of `block` as byte offsets: `starts` inclusive, `ends` exclusive, blanks (and `tabs`) at both ends left out.
 
     With `returns` a carriage return ends a piece too (progress bars); `number` is the 0-based newline-line of each piece.
+    `breaks` = where the line feeds are, if that is known already.
     """
 
-    def __init__(self, block: bytes, *, returns: bool = False, tabs: bool = True) -> None:
+    def __init__(self, block: bytes, breaks: np.ndarray | None = None, *, returns: bool = False, tabs: bool = True) -> None:
         if block and not block.endswith(b"\n"):
-            block += b"\n"
+            block, breaks = block + b"\n", None
         self.block, self.returns = block, returns and b"\r" in block
         self.bytes = np.frombuffer(block, np.uint8)
-        breaks = np.flatnonzero(self.bytes == NEWLINE)
+        breaks = np.flatnonzero(self.bytes == NEWLINE) if breaks is None else breaks
         self.number = np.arange(len(breaks))
         if self.returns:
             newlines = breaks
@@ -64,6 +66,7 @@ class Lines:
         self._places: dict[int, np.ndarray] = {}
         self._counts: dict[int, np.ndarray] = {}
         self._first: np.ndarray | None = None
+        self._shapes: Shapes | None = None
         self._trim(TAB if tabs else SPACE)
 
     def _trim(self, tab: int) -> None:
@@ -99,13 +102,11 @@ class Lines:
     def counts(self, byte: int) -> np.ndarray:
         """Return how often a byte stands in each line (that a line feed ends); counted once."""
         if byte not in self._counts:
-            places = np.flatnonzero((self.bytes == byte) | (self.bytes == NEWLINE))
-            width = len(places) // max(1, len(self.breaks))
-            if len(places) == width * len(self.breaks) and (places[width - 1 :: width] == self.breaks).all():
-                self._counts[byte] = np.full(len(self.breaks), width - 1)
-            else:
-                ends = np.flatnonzero(self.bytes[places] == NEWLINE)
-                self._counts[byte] = np.diff(ends, prepend=-1) - 1
+            found = np.packbits(self.bytes == byte, bitorder="little")
+            words = np.pad(found, (0, -len(found) % 8)).view("<u8")  # a bit for each byte, the first one lowest
+            until = np.cumsum(np.bitwise_count(words), dtype=np.int64)
+            at, behind = self.breaks >> 6, (self.breaks & 63).astype(np.uint64)
+            self._counts[byte] = np.diff(until[at] - np.bitwise_count(words[at] >> behind), prepend=0)
         return self._counts[byte]
 
     def last(self) -> np.ndarray:
@@ -125,6 +126,11 @@ class Lines:
         end = min(self.ends[index], self.starts[index] + 4 * TEXT_LIMIT)
         return self.block[self.starts[index] : end].decode("utf-8", "replace")[:TEXT_LIMIT]
 
+    def fits(self, pattern: str) -> np.ndarray:
+        """Return which lines have a part that fits the pattern (RE2)."""
+        self._shapes = self._shapes or Shapes(self.texts())
+        return self._shapes.match(pattern)
+
     def texts(self) -> pa.Array:
         """Return the lines as Arrow text, each with its end, without copying them."""
         offsets = np.zeros(len(self.breaks) + 1, np.int32)
@@ -139,6 +145,11 @@ class Lines:
         kept[wanted] = True
         data = content(self.texts().filter(pa.array(kept)))
         return data.replace(b"\r", b"\n") if self.returns else data
+
+
+def as_lines(text: bytes | Lines) -> Lines:
+    """Return the lines of a text; those that are found already serve several readers."""
+    return text if isinstance(text, Lines) else Lines(text)
 
 
 def has(data: bytes, needle: bytes) -> bool:

@@ -50,11 +50,11 @@ class Mllog:
         marked = sum(b"MLLOG {" in lines.raw(index) for index in range(len(lines)))
         return min(0.97, 0.5 + 0.2 * marked) if marked else 0.0
 
-    def feed(self, text: bytes, first_line: int) -> pa.Table | None:
+    def feed(self, text: bytes, first_line: int, breaks: np.ndarray | None = None) -> pa.Table | None:
         """Return the rows of these whole lines; `first_line` is the number of the first."""
         if MARK not in text:
             return None
-        lines = Lines(text)
+        lines = Lines(text, breaks)
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
         for index, record in self._records(lines, first_line):

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from storage.reading import columns, shapes, tokens
+from storage.reading import columns, tokens
 from storage.reading.containers.held import TIMES, Held
-from storage.reading.containers.lines import Lines, sample_lines
+from storage.reading.containers.lines import Lines, as_lines, sample_lines
 from storage.reading.template import number
 
 MAX_LINES = 200  # of one record
@@ -61,10 +61,10 @@ class Stanzas(Held):
         table = Stanzas().feed(sample_lines(sample[: 1 << 17]).block, 1)
         return 0.9 if table is not None else 0.0
 
-    def feed(self, text: bytes, first_line: int, numbers: np.ndarray | None = None) -> pa.Table | None:
+    def feed(self, text: bytes | Lines, first_line: int, numbers: np.ndarray | None = None) -> pa.Table | None:
         """Return a row for each record that ends in these whole lines, at the line of its first value."""
-        lines = Lines(text)
-        headings = shapes.match(lines.texts(), _HEADING)
+        lines = as_lines(text)
+        headings = lines.fits(_HEADING)
         own = numbers if numbers is not None else first_line + np.arange(len(lines))
         self.took, index = [], 0
         heads = np.flatnonzero(headings)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from storage.reading import shapes, wrapped
+from storage.reading import wrapped
 from storage.reading.containers.lines import Lines
 from storage.reading.events.cause import FAILURES
 from storage.reading.events.rules import RULES, TRIGGER, Rule
@@ -66,10 +66,10 @@ class EventScanner:
         self._texts: dict[str, int] = {}  # text -> line, to leave out repetitions
         self._known: dict[str, Rule | None] = {}  # text without digits -> rule
 
-    def feed(self, block: bytes, first_line: int, numbers: np.ndarray | None = None) -> list[Event]:
+    def feed(self, block: bytes | Lines, first_line: int, numbers: np.ndarray | None = None) -> list[Event]:
         """Return the events of these whole lines; `numbers` are their own numbers where they do not follow each other."""
-        lines = Lines(block, returns=True)
-        places = np.flatnonzero(shapes.match(lines.texts(), TRIGGER)).tolist() if block else []
+        lines = block if isinstance(block, Lines) else Lines(block, returns=True)
+        places = np.flatnonzero(lines.fits(TRIGGER)).tolist()
         if not places and not self._open and not self._root:
             return []
         given = first_line + lines.number if numbers is None else numbers[lines.number]
