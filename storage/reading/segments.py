@@ -164,8 +164,9 @@ class Placer:
         if fell.any():
             highest = np.fmax(np.maximum.accumulate(np.nan_to_num(step)), np.nan_to_num(self._launch.highest))
             deep = before_step - step > DROP * highest
-        falls, deep_falls = np.flatnonzero(fell), np.flatnonzero(deep)
-        rises = np.flatnonzero(np.floor(epoch) > np.floor(before_epoch))
+        rise = np.floor(epoch) > np.floor(before_epoch)
+        fell = fell | (rise & (step == before_step) & rows.train)  # the same step of the next epoch
+        falls, deep_falls, rises = np.flatnonzero(fell), np.flatnonzero(deep), np.flatnonzero(rise)
         sure = {first: _not_of_run(rows, step, epoch, first) for first in (0.0, 1.0)}
         start = 0
         while start < count:
@@ -220,13 +221,13 @@ class Placer:
     def _next_epoch(self, row: Rows, step: float) -> None:
         """Take the first row of an epoch: it tells whether the step starts again, and what the plan is the plan of."""
         launch = self._launch
-        falls = bool(step < launch.step)
+        falls = bool(step < launch.step or step == launch.step and row.train[0] and launch.per_epoch is not False)
         if launch.per_epoch is None and not np.isnan(step):
             done = float(np.floor(row.epoch[0]) - launch.first_epoch)
             plan = float(np.fmax(row.planned[0], row.steps_per_epoch[0]))
             least = plan * done / (row.epochs[0] + 1 - launch.first_epoch) * (1 - SLACK) - 1
-            again = step < least or step == launch.step and plan == plan
-            launch.per_epoch = bool(falls or again or len(_not_of_run(row, row.step, row.epoch, launch.first_epoch)))
+            beyond = len(_not_of_run(row, row.step, row.epoch, launch.first_epoch))
+            launch.per_epoch = bool(falls or step < least or beyond)
             launch.of_run = bool(not launch.per_epoch and step <= plan * done)
         if falls:
             launch.offset += launch.step + (step == 0)

@@ -124,3 +124,11 @@ def test_one_line_an_epoch_at_the_same_step_counts_every_epoch() -> None:
     rows, report = read("".join(f"Epoch [{e}/9], Step [200/200], loss: {3 - e / 8}\n" for e in range(1, 10)))
     assert [row["step"] for row in rows] == list(range(200, 2000, 200))
     assert report.segments == 1
+
+
+@pytest.mark.parametrize("step", [0, 1000])
+def test_one_line_an_epoch_without_a_plan_counts_every_epoch_too(step: int) -> None:
+    rows, report = read("".join(f"epoch: {e} step: {step}, loss is {3 - e / 8}\n" for e in range(1, 10)))
+    each = step or 1
+    assert [row["step"] for row in rows] == list(range(step, step + 9 * each, each))
+    assert report.segments == 1
