@@ -21,6 +21,7 @@ from analysis.over import ENDED, ENDED_EARLY
 from analysis.prices import Price, PriceTable, price_table
 from analysis.segment import Segment
 from analysis.time_left import Estimate, FailureRate, time_left, why_unknown
+from analysis.wall import AS_WHAT_IS_LEFT
 from messages import N_, Text
 
 HOUR = 3600.0
@@ -121,6 +122,11 @@ class CostReport:
         return self.elapsed + left.p10, self.elapsed + left.p50, self.elapsed + left.p90
 
     @property
+    def assumed(self) -> bool:
+        """Say whether the time so far and left rest on what epoch_time is taken for, which its lines do not show yet."""
+        return bool(self.epoch and self.epoch.assumed and self.book and self.book.source.template == AS_WHAT_IS_LEFT)
+
+    @property
     def over(self) -> bool:
         """Say whether the run has ended, finished or not."""
         ended = self.why is not None and self.why.template in (ENDED, ENDED_EARLY)
@@ -130,7 +136,8 @@ class CostReport:
         """Return the JSON form that `cost --json` prints."""
         return {
             "epoch_time_meaning": self.epoch.meaning if self.epoch else None,
-            "epoch_time_proved": bool(self.epoch and self.epoch.proved),
+            "epoch_time_assumed": self.epoch.assumed if self.epoch else None,
+            "epoch_time_possible": list(self.epoch.possible) if self.epoch else [],
             "epoch_time_text": self.epoch.text.to_dict() if self.epoch else None,
             "epoch_time_minutes": _minutes(self.epoch),
             "elapsed_s": self.elapsed,

@@ -1,23 +1,25 @@
 """What `epoch_time` means in this log: what is left of the epoch, what the whole epoch takes, or what has passed.
 
 The same name is used for all three, and a value alone does not tell; its course does. Scripts work the first two out from
-their mean pace so far, so each reading implies how much time had passed at each line: value × done / left, value × done /
-all, or the value itself. The true reading implies a pace that is steady but for start-up, outages and slow stretches; the
-wrong ones imply a pace that falls or rises all along, or time that runs back. A meaning is proved when the others are that
-implausible, whole minutes taken as the floors that they are.
+their mean pace so far, so each reading implies bounds of how much time had passed at each line. The true reading implies a
+pace that is steady but for start-up; the wrong ones imply a pace that falls or rises all along, or time that runs back. How
+unsteady is a number (`analysis.steady`). A meaning is told when every other needs a pace so much less steady that no wander,
+and in few lines no slow stretch, makes up for it. A clock that the log prints beside it serves in place of the steps.
 
-Until then it is not decidable. One convention then serves for estimates, and is said to be one: scripts that print whole
-minutes under this name, in a line with the place in the epoch, the number of epochs and the learning rate, print what is
-left (`spent / done * left // 60` or `spent / done * all // 60 - spent // 60`, MiniMind and its many heirs). It serves only
-where the values fall as what is left does and no other reading fits them better.
+Until then it is not decidable, and there is no meaning. Where the lines have the form of MiniMind and its many heirs, which
+print what is left (`spent / done * left // 60` or `spent / done * all // 60 - spent // 60`), estimates go on that
+assumption, which is named as one, and hold what the other possible meanings would make of them.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.clock_column import printed_seconds
+from analysis.epoch_lines import Lines, lines_of, passed
 from analysis.segment import Segment
+from analysis.steady import CAP, MOST_STARTUP, unsteadiness
 from messages import N_, Text
 
 MEANINGS = {
@@ -30,77 +32,56 @@ CHOSEN = {
     "elapsed": N_("epoch_time is read as what has passed of the epoch, as you chose"),
     "total": N_("epoch_time is read as the time of a whole epoch, as you chose"),
 }
-CONVENTION = N_(
-    "what epoch_time means can't be proved yet (lines so far: {rows}); it is read as what is left of the epoch, "
-    "as scripts mean that print whole minutes"
+ASSUMED = N_(
+    "what epoch_time means can't be told yet (lines so far: {rows}); it is taken as what is left of the epoch, "
+    "as MiniMind prints it"
 )
 UNDECIDED = N_("what epoch_time means can't be told yet: its course within an epoch fits more than one meaning")
 
-CONVENTIONAL = ("epochs", "lr")  # what the lines of the convention print beside their place in the epoch
-
-MOST_ROWS, MOST_STRETCHES, BLOCKS = 2000, 50, 8
-PLAUSIBLE = 0.03  # mean deviation from a steady pace, as share of it, that a healthy run may have
-LEAST_LINES, MANY_LINES = 3, 10  # below the first nothing is proved; the second tell a curve from a straight line
-ALL_START = 0.2  # an epoch shorter than this share of its start-up is not believed
+FORM_OF_MINIMIND = ("epochs", "lr")  # what its lines print beside their place in the epoch
+MOST_LINES, MANY_LINES, LEAST_LINES, MOST_OUTAGES = 240, 10, 3, 3
+WANDER = 0.015  # the mean pace of a healthy run may be so unsteady (bench/cost.py), so a difference up to that says nothing
+SLOW_STRETCH = 4.5  # ÷ lines³: what one slow stretch or hang may add, in few lines; in many it has a shape of its own
+PLAUSIBLE, PLAUSIBLE_FEW = 0.1, 0.05  # unsteadiness of a reading that may be believed, in many lines and in few
+AS_GOOD = 0.005  # a reading is assumed only if no other is steadier by more
+BY_CLOCK = (0.9, 1.5)  # minutes passed in a minute of the clock: a step time does not see what lies between steps
 LONGEST_EPOCH = 30 * 24 * 60.0  # minutes: a reading that implies a longer epoch is not believed
-ABSURD = 1e12  # minutes and steps that no run has: such values are not read
-NEVER = 9.0  # the deviation of a reading that is impossible
+FIT_LINES = 8  # a stretch of fewer lines does not tell the pace where an earlier one does
 
 
 @dataclass(frozen=True)
 class EpochTime:
     """The meaning of epoch_time and what follows from it.
 
-    meaning: remaining | elapsed | total, None if not decidable; text: the same in words.
-    proved: the course shows it, or the user chose it; else `meaning` is a convention.
-    step_minutes: minutes a step (low, middle, high) without the start-up, None while undecided; low and high are what the
-    print allows. startup_minutes: how much longer the first steps took; resolution_minutes: print unit.
-    epoch_steps: steps of an epoch. possible: the meanings that the lines so far allow.
+    meaning: remaining | elapsed | total, None if not decidable; assumed: what estimates take it for then, None for nothing;
+    text: the same in words. possible: the meanings that the lines so far allow.
+    step_minutes: minutes a step (low, middle, high) without the start-up, None without a reading; low and high are what the
+    print allows. other_minutes: lowest and highest minutes a step by the other possible meanings, None where there are none.
+    startup_minutes: how much longer the first steps took; resolution_minutes: print unit. epoch_steps: steps of an epoch.
     """
 
     meaning: str | None
     text: Text
-    proved: bool = False
+    assumed: str | None = None
+    possible: tuple[str, ...] = ()
     step_minutes: tuple[float, float, float] | None = None
+    other_minutes: tuple[float, float] | None = None
     startup_minutes: float = 0.0
     resolution_minutes: float = 0.0
     epoch_steps: float = 1.0
-    possible: tuple[str, ...] = ()
+
+    @property
+    def reading(self) -> str | None:
+        """What estimates go on: the meaning, else what is assumed."""
+        return self.meaning or self.assumed
 
     @property
     def epoch_minutes(self) -> tuple[float, float, float] | None:
-        """Return the minutes of a whole epoch (low, middle, high), start-up left out; None while undecided."""
+        """Return the minutes of a whole epoch (low, middle, high), start-up left out; None without a reading."""
         if self.step_minutes is None:
             return None
         low, middle, high = (self.epoch_steps * minutes for minutes in self.step_minutes)
         return low, middle, high
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Printed values: their rows (m,); minutes, the middle of what the print allows; slack: half the width of that.
-
-    done: steps done in the epoch; since: steps done since the epoch or a resume within it began; size: steps of an epoch;
-    stretch: number of the epoch or resume; unit: the print unit in minutes.
-    """
-
-    row: np.ndarray
-    minutes: np.ndarray
-    slack: float
-    done: np.ndarray
-    since: np.ndarray
-    size: np.ndarray
-    stretch: np.ndarray
-    unit: float
-
-    def scale(self, meaning: str) -> np.ndarray:
-        """Return by what a value is multiplied to tell the minutes passed (m,); infinite where nothing is left."""
-        with np.errstate(divide="ignore"):
-            return {
-                "remaining": self.since / (self.size - self.done),
-                "elapsed": np.ones(len(self.done)),
-                "total": self.since / self.size,
-            }[meaning]
 
 
 def epoch_time(segment: Segment, meaning: str | None = None) -> EpochTime | None:
@@ -116,195 +97,168 @@ def epoch_time(segment: Segment, meaning: str | None = None) -> EpochTime | None
 
 
 def epoch_clock(segment: Segment, meaning: str | None = None) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Return rows (m,), the seconds since the start of the launch at each (m,) and their unit; None while undecided."""
+    """Return rows (m,), the seconds since the start of the launch at each (m,) and their unit; None without a reading."""
     known = epoch_time(segment, meaning)
-    if known is None or known.step_minutes is None or known.meaning is None:
+    if known is None or known.step_minutes is None or known.reading is None:
         return None
-    rows = _rows(segment)
+    lines = lines_of(segment)
     # A value says less the more it is multiplied: then the law of the launch counts, within what the print allows.
-    law = known.step_minutes[1] * rows.since + np.where(rows.stretch == 0, known.startup_minutes, 0.0)
-    scale = rows.scale(known.meaning)
+    law = known.step_minutes[1] * lines.since + np.where(lines.stretch == 0, known.startup_minutes, 0.0)
+    scale, slack = lines.scale(known.reading), lines.unit / 2
     told = np.isfinite(scale)
-    passed = law.copy()
-    passed[told] = np.clip(
-        law[told], (rows.minutes[told] - rows.slack) * scale[told], (rows.minutes[told] + rows.slack) * scale[told]
-    )
-    last = np.flatnonzero(np.diff(rows.stretch, append=np.inf) != 0)
-    before = np.r_[0.0, np.cumsum(passed[last])[:-1]]
-    minutes = before[np.searchsorted(last, np.arange(len(passed)))] + passed
-    return rows.row, 60 * np.maximum.accumulate(minutes), 60 * rows.unit
+    spent = law.copy()
+    spent[told] = np.clip(law[told], (lines.middle[told] - slack) * scale[told], (lines.middle[told] + slack) * scale[told])
+    last = np.flatnonzero(np.diff(lines.stretch, append=np.inf) != 0)
+    before = np.r_[0.0, np.cumsum(spent[last])[:-1]]
+    minutes = before[np.searchsorted(last, np.arange(len(spent)))] + spent
+    return lines.row, 60 * np.maximum.accumulate(minutes), 60 * lines.unit
 
 
 def _epoch_time(segment: Segment, chosen: str | None) -> EpochTime | None:
-    rows = _rows(segment)
-    if not len(rows.minutes):
+    lines = lines_of(segment)
+    if not len(lines):
         return None
     if chosen:
-        return _answer(rows, chosen, Text(CHOSEN[chosen]), proved=True)
-    odd = {name: _deviation(rows, name) for name in MEANINGS}
-    best = min(odd, key=lambda name: odd[name])
-    if _tells(rows, odd, best):
-        return _answer(rows, best, Text(MEANINGS[best]), proved=True)
-    if segment.has(*CONVENTIONAL) and rows.unit == 1.0 and _may_be_left(rows, odd):
-        return _answer(rows, "remaining", Text(CONVENTION, {"rows": len(rows.minutes)}), proved=False)
-    possible = tuple(name for name in MEANINGS if odd[name] <= 0.1 + 2 * odd[best] and _sane(rows, name))
-    size = float(rows.size[-1])
-    return EpochTime(None, Text(UNDECIDED), resolution_minutes=rows.unit, epoch_steps=size, possible=possible)
+        return _fitted(lines, chosen, EpochTime(chosen, Text(CHOSEN[chosen])))
+    needed = _by_clock(segment, lines) or _by_steps(lines)
+    order = sorted(MEANINGS, key=lambda name: needed[name])
+    likely = order[0]
+    if _tells(needed, len(lines)):
+        return _fitted(lines, likely, EpochTime(likely, Text(MEANINGS[likely]), possible=(likely,)))
+    likely_enough = [name for name in MEANINGS if needed[name] <= 2 * needed[likely] + spare(len(lines)) and needed[name] < CAP]
+    possible = tuple(name for name in likely_enough if _sane(lines, name))
+    size = float(lines.size[-1])
+    known = EpochTime(None, Text(UNDECIDED), possible=possible, resolution_minutes=lines.unit, epoch_steps=size)
+    in_form = segment.has(*FORM_OF_MINIMIND) and lines.unit == 1.0
+    assumed = in_form and "remaining" in possible and needed["remaining"] <= needed[likely] + AS_GOOD
+    known = replace(known, other_minutes=_span(lines, [name for name in possible if not (assumed and name == "remaining")]))
+    if not assumed:
+        return known
+    return _fitted(lines, "remaining", replace(known, assumed="remaining", text=Text(ASSUMED, {"rows": len(lines)})))
 
 
-def _tells(rows: _Rows, odd: dict[str, float], best: str) -> bool:
-    """Say whether the best reading is proved: the second best is implausible, and all the more so the fewer the lines.
+def _sane(lines: Lines, reading: str) -> bool:
+    """Say whether a reading, without a start-up, implies an epoch that somebody would wait for."""
+    known = _fitted(lines, reading, EpochTime(reading, Text(MEANINGS[reading])))
+    return known.epoch_minutes is None or known.epoch_minutes[0] < LONGEST_EPOCH
 
-    A total that falls is told from what is left by a start-up only, so it must be much the better reading, in many lines.
+
+def _span(lines: Lines, readings: Sequence[str]) -> tuple[float, float] | None:
+    """Return the lowest and the highest minutes a step by some readings, None where they tell none."""
+    fitted = (_fitted(lines, name, EpochTime(name, Text(MEANINGS[name]))).step_minutes for name in readings)
+    found = [minutes for minutes in fitted if minutes is not None]
+    longest = LONGEST_EPOCH / float(lines.size[-1])
+    return (min(low for low, *_rest in found), min(max(high for *_rest, high in found), longest)) if found else None
+
+
+def spare(lines: int) -> float:
+    """Return by how much less steady than the best a reading may be that is still possible."""
+    return WANDER + (SLOW_STRETCH / max(lines, 1) ** 3 if lines < MANY_LINES else 0.0)
+
+
+def _tells(needed: dict[str, float], lines: int) -> bool:
+    """Say whether the steadiest reading is the meaning: it may be believed, and the others can't be."""
+    best, second = sorted(needed.values())[:2]
+    plausible = PLAUSIBLE if lines >= MANY_LINES else PLAUSIBLE_FEW
+    alone = lines >= LEAST_LINES and second > 2 * best + spare(lines)
+    return best <= plausible and (alone or second >= CAP)
+
+
+def _by_steps(lines: Lines) -> dict[str, float]:
+    """Return how unsteady each reading is, steps being what a steady pace does; with outages where none fits without."""
+    few = lines.thinned(MOST_LINES)
+    needed = {name: _unsteady(few, name, None) for name in MEANINGS}
+    if len(lines) < MANY_LINES or min(needed.values()) <= PLAUSIBLE:
+        return needed
+    return {name: _unsteady(few, name, None, outages=min(len(lines) // MANY_LINES, MOST_OUTAGES)) for name in MEANINGS}
+
+
+def _by_clock(segment: Segment, lines: Lines) -> dict[str, float] | None:
+    """Return the same beside a clock that the log prints, None where there is none or it does not decide."""
+    seconds = printed_seconds(segment)
+    if seconds is None or len(seconds) < 2 or not (segment.steps()[-1] > segment.steps()[0]):
+        return None
+    each = float((seconds[-1] - seconds[0]) / (segment.steps()[-1] - segment.steps()[0])) / 60
+    if not each > 1e-9:
+        return None
+    minutes, first = seconds[lines.row] / 60, np.searchsorted(lines.stretch, lines.stretch)
+    since = minutes - minutes[first] + each * lines.since[first]
+    if not (since > 0).all():
+        return None
+    few = lines.thinned(MOST_LINES)
+    at = np.searchsorted(lines.row, few.row)
+    needed = {name: _unsteady(few, name, since[at], each=each) for name in MEANINGS}
+    return needed if _tells(needed, MANY_LINES) else None
+
+
+def _unsteady(lines: Lines, meaning: str, clock: np.ndarray | None, *, outages: int = 0, each: float = 1.0) -> float:
+    """Return how unsteady a reading is at its best, of all ways to print it; CAP where none can have printed the values.
+
+    clock: minutes since the stretch began by a clock of the log (m,), of which a step takes `each`; None: steps serve.
     """
-    lines = len(rows.minutes)
-    second = sorted(odd.values())[1]
-    fits = lines >= MANY_LINES and odd[best] < 0.05 * second
-    falls = best == "total" and rows.minutes[-1] < 0.9 * rows.minutes[0] and not fits
-    needed = (0.1 + 0.45 / lines) * (2 if falls else 1)
-    likely = 0.4 * second if lines >= 2 * BLOCKS else min(0.1 * second, 5 * PLAUSIBLE)
-    return lines >= LEAST_LINES and second > needed and odd[best] < likely
+    size, found = float(lines.size.max()), [CAP]
+    paces = (0.0, LONGEST_EPOCH / size) if clock is None else BY_CLOCK
+    for counted in lines.countings():
+        steady = counted.since if clock is None else clock
+        for told, low, high in passed(counted, meaning):
+            if _runs_back(low, high, lines.stretch[told]):
+                continue
+            begins, jumps = _parts(steady[told], (low + high) / 2, lines.stretch[told], outages)
+            most = MOST_STARTUP * size * each
+            found.append(unsteadiness(steady[told], low, high, begins, most_startup=most, paces=paces, jumps=jumps))
+    return min(found)
 
 
-def _may_be_left(rows: _Rows, odd: dict[str, float]) -> bool:
-    """Say whether no reading fits better than what is left, and the last stretch falls by at least half of what is due.
-
-    Due is what the steps done take off; a print unit more or less says nothing.
-    """
-    here = rows.stretch == rows.stretch[-1]
-    minutes, left = rows.minutes[here], (rows.size - rows.done)[here]
-    due = minutes[-1] * (left[0] - left[-1]) / max(left[-1], 1.0)
-    return bool(minutes[0] - minutes[-1] >= due / 2 - rows.unit) and odd["remaining"] == min(odd.values())
-
-
-def _sane(rows: _Rows, meaning: str) -> bool:
-    """Say whether a reading implies an epoch that somebody would wait for."""
-    scale = rows.scale(meaning)
-    told = np.isfinite(scale)
-    epoch = rows.minutes[told] * scale[told] / rows.since[told] * rows.size[told]
-    return bool(len(epoch) and epoch.min() < LONGEST_EPOCH)
-
-
-def _rows(segment: Segment) -> _Rows:
-    minutes, size = segment.values("epoch_time_minutes"), segment.values("steps_per_epoch")
-    printed = segment.has("step_printed") and segment.has("epoch")
-    steps = segment.values("step_printed") if printed else segment.steps()
-    known = np.isfinite(minutes) & np.isfinite(size) & np.isfinite(steps)
-    whole = (size >= 1) & (size < ABSURD) & (size == np.floor(size))
-    keep = np.flatnonzero(known & whole & (minutes >= 0) & (minutes < ABSURD) & (np.abs(steps) < ABSURD))
-    keep = keep[np.unique(np.linspace(0, len(keep) - 1, min(len(keep), MOST_ROWS)).astype(int))] if len(keep) else keep
-    minutes, size, steps = minutes[keep], size[keep], steps[keep]
-    done = np.maximum(steps - size * np.floor(np.maximum(steps - 1, 0) / size), 0.5)
-    stretch = np.cumsum(np.diff(done, prepend=0) <= 0)
-    since = done - _starts(done, stretch)
-    unit = next(
-        (unit for unit in (1.0, 0.1, 0.01) if np.allclose(minutes / unit, np.round(minutes / unit), rtol=0, atol=1e-6)), 1e-3
+def _runs_back(low: np.ndarray, high: np.ndarray, stretch: np.ndarray) -> bool:
+    """Say whether the time passed must have fallen within a stretch, which no run does however unsteady."""
+    parts = np.flatnonzero(np.diff(stretch)) + 1
+    return any(
+        (np.maximum.accumulate(least) > most).any()
+        for least, most in zip(np.split(low, parts), np.split(high, parts), strict=True)
+        if len(least)
     )
-    middle = minutes + (unit / 2 if unit == 1.0 else 0.0)  # scripts floor whole minutes and round decimals
-    return _Rows(keep, middle, unit / 2, done, since, size, stretch, unit)
 
 
-def _starts(done: np.ndarray, stretch: np.ndarray) -> np.ndarray:
-    """Return where in the epoch each stretch began (m,): at its start, or at a resume if its first line is far from it."""
-    if not len(done):
-        return done
-    first = np.flatnonzero(np.diff(stretch, prepend=-1) != 0)
-    gaps = np.diff(done)
-    usual = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else float(done[0])
-    began = np.where(done[first] > 3 * usual, np.maximum(done[first] - usual, 0.0), 0.0)
-    return began[np.searchsorted(first, np.arange(len(done)), side="right") - 1]
+def _parts(done: np.ndarray, minutes: np.ndarray, stretch: np.ndarray, outages: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where parts begin (k,), stretches and what follows the longest outages, and which of them follow an outage."""
+    starts = np.flatnonzero(np.diff(stretch, prepend=-1) != 0)
+    steps, took = np.diff(done), np.diff(minutes)
+    moved = steps > 0
+    if not outages or not moved.any():
+        return starts, np.zeros(0, dtype=int)
+    beyond = took - float(np.median(took[moved] / steps[moved])) * steps
+    beyond[starts[1:] - 1] = -np.inf
+    late = np.argsort(-beyond)[:outages] + 1
+    begins = np.union1d(starts, late)
+    return begins, np.flatnonzero(np.isin(begins, late) & ~np.isin(begins, starts))
 
 
-def _deviation(rows: _Rows, meaning: str) -> float:
-    """Return how implausible a reading is: 0 for a steady pace, NEVER at most, less what the print can't resolve.
-
-    Blocks that deviate most are outages and slow stretches, and left out. A reading is taken at its best: with or without
-    what passed before the first line, which may be start-up.
-    """
-    scale = rows.scale(meaning)
-    ended = ~np.isfinite(scale)
-    if (rows.minutes[ended] > 2 * rows.slack + PLAUSIBLE * rows.minutes.max()).any():
-        return NEVER  # time is said to be left when nothing is
-    blocks = [_blocks(rows, scale, here) for here in _stretches(rows, ~ended)]
-    if not blocks:
-        return 0.0
-    whole = _unsteady(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)), worst=0)[0]
-    later = [(passed[1:], error[1:], steps[1:]) for passed, error, steps in blocks if len(steps) > 1]
-    if not later:
-        return whole
-    late, pace = _unsteady(*(np.concatenate(parts) for parts in zip(*later, strict=True)))
-    passed, error, steps = blocks[0]
-    faster = max(pace - (passed[0] + error[0]) / steps[0], 0) / max(pace, 1e-12)  # start-up takes longer, never less
-    return min(whole, late + faster + _all_start(passed, error, steps, float(rows.size[0])), NEVER)
-
-
-def _unsteady(passed: np.ndarray, error: np.ndarray, steps: np.ndarray, *, worst: float = 0.25) -> tuple[float, float]:
-    """Return (mean deviation from the middle pace without the worst share + 3 × share that runs back, middle pace)."""
-    pace, wide = passed / steps, error / steps
-    order = np.argsort(pace)
-    weight = np.cumsum(1 / (wide + PLAUSIBLE * np.abs(pace) + 1e-12)[order])
-    middle = float(pace[order][min(np.searchsorted(weight, weight[-1] / 2), len(pace) - 1)])
-    odd = np.sort(np.maximum(np.abs(pace - middle) - wide, 0))
-    deviation = odd[: len(odd) - int(worst * len(odd))].mean() / (abs(middle) + np.median(wide) + 1e-12)
-    back = np.maximum(-passed - error, 0).sum() / np.abs(passed).sum() if passed.any() else 0.0
-    return float(min(deviation + 3 * back, NEVER)), middle
-
-
-def _all_start(passed: np.ndarray, error: np.ndarray, steps: np.ndarray, size: float) -> float:
-    """Return 1 if starting up took so many times the whole epoch that nobody trains so, or time stands still; else 0."""
-    most = (passed[1:].sum() + error[0] + error[-1]) / max(steps[1:].sum(), 1e-9) * size
-    return float(most <= ALL_START * passed[0])
-
-
-def _stretches(rows: _Rows, told: np.ndarray) -> Iterator[np.ndarray]:
-    numbers = np.unique(rows.stretch)
-    for number in numbers[:: max(len(numbers) // MOST_STRETCHES, 1)]:
-        here = np.flatnonzero((rows.stretch == number) & told)
-        if len(here):
-            yield here
-
-
-def _blocks(rows: _Rows, scale: np.ndarray, here: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return minutes passed, what the print can't resolve of them, and steps, in up to 9 blocks of one stretch (k,).
-
-    The first block is that before the first line, start-up and all. Half as many where the print can't tell them apart.
-    """
-    for count in (BLOCKS, BLOCKS // 2):
-        at = here[np.unique(np.linspace(0, len(here) - 1, count + 1).astype(int))]
-        passed = np.diff(rows.minutes[at] * scale[at], prepend=0.0)
-        error = (1.5 if rows.unit == 1.0 else 1.0) * rows.slack * scale[at]  # whole minutes may be rounded all the same
-        error = error + np.r_[0.0, error[:-1]]
-        if np.median(np.abs(passed)) > 3 * np.median(error):
-            break
-    return passed, error, np.diff(rows.since[at], prepend=0.0)
-
-
-def _answer(rows: _Rows, meaning: str, text: Text, *, proved: bool) -> EpochTime:
+def _fitted(lines: Lines, reading: str, known: EpochTime) -> EpochTime:
     """Fit the minutes passed = start-up + pace × steps over the last stretch that has enough lines."""
-    size = float(rows.size[-1])
-    scale = rows.scale(meaning)
+    known = replace(known, resolution_minutes=lines.unit, epoch_steps=float(lines.size[-1]))
+    scale = lines.scale(reading)
     told = np.isfinite(scale) & (scale > 0)
     if not told.any():
-        return EpochTime(meaning, text, proved, None, 0.0, rows.unit, size)
-    number = rows.stretch[told][-1]
-    if number and (rows.stretch[told] == number).sum() < BLOCKS:
+        return known
+    number = lines.stretch[told][-1]
+    if number and (lines.stretch[told] == number).sum() < FIT_LINES:
         number -= 1
-    here = told & (rows.stretch == number) if (told & (rows.stretch == number)).any() else told
-    passed, error, since = rows.minutes[here] * scale[here], rows.slack * scale[here], rows.since[here]
-    pace, startup, wide = _line(since, passed, error)
-    return EpochTime(meaning, text, proved, (max(pace - wide, 0.0), pace, pace + wide), startup, rows.unit, size)
+    here = told & (lines.stretch == number) if (told & (lines.stretch == number)).any() else told
+    spent, error, since = lines.middle[here] * scale[here], lines.unit / 2 * scale[here], lines.since[here]
+    pace, startup, wide = _line(since, spent, error)
+    return replace(known, step_minutes=(max(pace - wide, 0.0), pace, pace + wide), startup_minutes=startup)
 
 
-def _line(since: np.ndarray, passed: np.ndarray, error: np.ndarray) -> tuple[float, float, float]:
+def _line(since: np.ndarray, spent: np.ndarray, error: np.ndarray) -> tuple[float, float, float]:
     """Return (pace, start-up >= 0, half width of the pace that the print allows) from minutes passed (m,).
 
     The pace is that from the first line to those of the later half: between lines there is no start-up.
     """
     late = since > 0.5 * (since[0] + since[-1])
-    steps, minutes, wide = since[late] - since[0], passed[late] - passed[0], error[late] + error[0]
+    steps, minutes, wide = since[late] - since[0], spent[late] - spent[0], error[late] + error[0]
     if late.sum() < LEAST_LINES or np.median(minutes) < 3 * np.median(wide):  # the print is too coarse for that
-        steps, minutes, wide = since, passed, error
+        steps, minutes, wide = since, spent, error
     weight = (steps / wide) ** 2
     pace = max(float(np.average(minutes / steps, weights=weight)), 0.0)
-    startup = max(float(passed[0] - pace * since[0]), 0.0)
+    startup = max(float(spent[0] - pace * since[0]), 0.0)
     return pace, startup, float(np.median(wide / steps) / np.sqrt(min(len(steps), 3)))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.clock_column import clock_seconds
 from analysis.segment import Segment
-from analysis.step_time import clock_seconds
 from messages import N_, Text
 
 DAY = 86_400.0

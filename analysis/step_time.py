@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.clock_column import clock_seconds
 from analysis.epoch_time import epoch_time
 from analysis.readings import SIZE, TO_SIGMA, Readings, blocks, median_of, of_rows
 from analysis.running_mean import undone
@@ -92,14 +93,6 @@ def clock(segment: Segment) -> tuple[str, np.ndarray] | None:
             return name, clock_seconds(segment, name)
     times = segment.values("time") if segment.has("time") else np.zeros(0)
     return ("time", times) if len(times) and _runs_on(times) else None
-
-
-def clock_seconds(segment: Segment, name: str) -> np.ndarray:
-    """Return a clock column in seconds (n,), NaN where it was not printed."""
-    if name != "timestamp":
-        return segment.values(name)
-    stamps = segment.rows[name].to_numpy(dtype="datetime64[ms]")
-    return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64) / 1000)
 
 
 def restarts(segment: Segment) -> np.ndarray:
@@ -277,13 +270,13 @@ def _from_epoch_time(segment: Segment) -> tuple[np.ndarray, np.ndarray]:
     minutes, size = segment.values("epoch_time_minutes"), segment.values("steps_per_epoch")
     steps = segment.values("step_printed") if segment.has("step_printed") else segment.steps()
     none = np.zeros(0, dtype=int), np.zeros(0)
-    if known is None or known.meaning is None or not len(minutes):
+    if known is None or known.reading is None or not len(minutes):
         return none
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         done = steps - size * np.floor(np.maximum(steps - 1, 0) / size)
-        if known.meaning == "total":
+        if known.reading == "total":
             return np.arange(len(minutes)), 60 * minutes / size
-        scale = done / (size - done) if known.meaning == "remaining" else np.ones(len(minutes))
+        scale = done / (size - done) if known.reading == "remaining" else np.ones(len(minutes))
         passed = 60 * (minutes + known.resolution_minutes / 2) * scale
         fine = np.isfinite(passed) & (scale > 0) & (scale <= 1)  # in its second half the print is too coarse
         rows = np.flatnonzero(fine)

@@ -30,14 +30,15 @@ FEW_SPREAD = 0.15  # relative: of one interval, where there are too few to see h
 TREND = 3.5  # standard errors from which a pace that changes steadily is taken where it stands now
 QUANTILES = (5, 10, 50, 90, 95)
 ADD_A_FIELD = N_(
-    "the log prints no time (a clock without a date is not read): add the step time in seconds (step_time), "
-    "a timestamp with its date to each line, or the time since the start"
+    "the log prints no time: add the step time in seconds (step_time), a timestamp with its date to each line, "
+    "or the time since the start"
 )
 UNCLEAR_TIME = N_("the log prints `time` and not of what: name it step_time (seconds a step) or elapsed_time")
 NOT_COVERED = N_("failures to come are not included")
 OUTAGE = N_("{hours:.2g} hours of hangs and restarts are taken not to come back")
 PAST_SLOW = N_("a slow stretch of {hours:.2g} hours is over and taken not to come back")
 SLOW_NOW = N_("the run is {share:.0%} slower than at its best since {steps:,} steps; how long that lasts is not known")
+OTHERWISE = N_("the range holds what the other possible meanings of epoch_time make of it")
 FAILURES = N_("failures: one in {hours:.3g} hours, each costing {lost:.2g} hours, as given")
 
 
@@ -89,7 +90,9 @@ def time_left(
     if ended(segments, left):
         return None
     estimate = None if left is None else _forecast(_same_run(segments, meaning), segment, left, meaning)
-    if estimate is None and left is not None:
+    if estimate is not None and left is not None:
+        estimate = _under_an_assumption(estimate, segment, left, meaning)
+    elif left is not None:
         estimate = _undecided(segment, left, meaning)
     estimate = estimate or _printed(segment, left)
     return _with_failures(estimate, failures) if estimate and failures else estimate
@@ -106,7 +109,7 @@ def why_unknown(segments: Sequence[Segment], *, meaning: str | None = None, tota
     if over is not None:
         return over
     known = epoch_time(segment, meaning)
-    if known is not None and known.meaning is None and pace(segment, meaning) is None:
+    if known is not None and known.reading is None and pace(segment, meaning) is None:
         return known.text
     if pace(segment, meaning) is not None and steps_left(segment, total_steps) is None:
         return Text(N_("the log does not say how many steps are planned"))
@@ -257,16 +260,23 @@ def _percentiles(draws: np.ndarray, source: Text) -> Estimate:
     return Estimate(p10, p50, p90, source, p5, p95)
 
 
+def _under_an_assumption(estimate: Estimate, segment: Segment, left: float, meaning: str | None) -> Estimate:
+    """Return an estimate that names what epoch_time is taken for, and holds what the other possible meanings make of it."""
+    known, clock = epoch_time(segment, meaning), pace(segment, meaning)
+    if known is None or known.assumed is None or clock is None or clock.wall.source != "epoch_time_minutes":
+        return estimate
+    low, high = (60 * left * minutes for minutes in known.other_minutes or (np.inf, -np.inf))
+    ends = {name: min(getattr(estimate, name), low) for name in ("p5", "p10")}
+    ends |= {name: max(getattr(estimate, name), high) for name in ("p90", "p95")}
+    return replace(estimate, **ends, source=known.text, notes=(Text(OTHERWISE), *estimate.notes))
+
+
 def _undecided(segment: Segment, left: float, meaning: str | None) -> Estimate | None:
     """Return the span of what epoch_time may mean, while it is not decided and the readings are near each other."""
     known = epoch_time(segment, meaning)
-    if known is None or known.meaning is not None or not known.possible or "elapsed" in known.possible:
+    if known is None or known.reading is not None or "elapsed" in known.possible or known.other_minutes is None:
         return None
-    found = [epoch_time(segment, name) for name in known.possible]
-    spans = [item.step_minutes for item in found if item is not None and item.step_minutes is not None]
-    if not spans:
-        return None
-    low, high = 60 * left * min(span[0] for span in spans), 60 * left * max(span[2] for span in spans)
+    low, high = (60 * left * minutes for minutes in known.other_minutes)
     source = Text(N_("epoch_time, read as what is left and as the whole: which it is can't be told yet"))
     return Estimate(0.9 * low, (low + high) / 2, 1.1 * high, source, 0.85 * low, 1.15 * high, (Text(NOT_COVERED),))
 

@@ -10,17 +10,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.epoch_time import epoch_clock
+from analysis.clock_column import clock_seconds
+from analysis.epoch_time import epoch_clock, epoch_time
 from analysis.intervals import DAY, Wall, believed, between, coarse, usual_seconds, usual_steps, with_first
 from analysis.running_mean import is_running_mean, undone
 from analysis.segment import Segment
-from analysis.step_time import clock_seconds
 from messages import N_, Text
 
 LONGEST = 1e9  # seconds: a printed time beyond 30 years is no time
 OF_THE_DAY = 3600.0  # seconds: a bare `time` that shows more at the first steps, and far more than they take, is no time passed
 LEAST_SECONDS, MOST_SECONDS = 1e-6, 1e11  # of a whole launch; less or more is no clock
 MEANS = ("skipped_iterations",)  # a column that only logs print whose step time is the mean of the interval (Megatron)
+AS_WHAT_IS_LEFT = N_("the course of epoch_time, taken as what is left of the epoch")
 MIDNIGHT = N_("the clock has no date and passed midnight {count:,} times")
 
 
@@ -163,14 +164,15 @@ def _done(segment: Segment, source: str) -> np.ndarray | None:
 
 
 def epoch_wall(segment: Segment, meaning: str | None) -> Wall | None:
-    """Return the wall clock that follows from epoch_time, None while its meaning is not known."""
-    known = epoch_clock(segment, meaning)
-    if known is None:
+    """Return the wall clock that follows from epoch_time, None without a reading of it; what is assumed is named."""
+    clock, known = epoch_clock(segment, meaning), epoch_time(segment, meaning)
+    if clock is None:
         return None
-    rows, seconds, unit_s = known
+    rows, seconds, unit_s = clock
     intervals = between(segment, "epoch_time_minutes", rows, np.maximum(np.diff(seconds), 0))
     steps = float(segment.steps()[rows[0]])
-    return replace(with_first(intervals, rows[0], steps, float(seconds[0])), unit_s=unit_s)
+    text = Text(AS_WHAT_IS_LEFT) if known is not None and known.assumed else intervals.text
+    return replace(with_first(intervals, rows[0], steps, float(seconds[0])), unit_s=unit_s, text=text)
 
 
 def _runs_on(times: np.ndarray) -> bool:

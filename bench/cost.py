@@ -13,8 +13,7 @@ import json
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
-from dataclasses import replace
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +22,19 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from analysis.epoch_time import epoch_time
 from analysis.ledger import ledger
 from analysis.segment import Segment
 from analysis.simulate_text import STYLES, printed
 from analysis.simulate_time import FAULTS, HABITS, TimedRun, timed
 from analysis.time_left import time_left
 from bench.cost_logs import SHARES, paces, real, show_habits
+from bench.cost_meanings import ask
+from bench.cost_meanings import show as show_meanings
 from server.service import to_segments
 from storage.reader import read_file
 
 WITH_A_PACE = [style for style in STYLES if style != "csv"]  # step time alone does not see what lies between steps
 RARE = ("rare_checkpoints",)  # pauses too rare to be seen early: shown, not counted
-TWO_FLOORS = "remaining, two floors"  # the floor of the whole less that of what has passed, as MiniMind printed it before
 BY_HAND = "mean so far"  # of the true clock, every step known: what one would do by hand
 ORACLE = "chance alone"  # the same, start-up and all pauses to come known to the second
 PRINTED = {"hf_dict": "remaining_seconds", "llama_factory": "remaining_seconds", "mmengine": "eta_seconds"}
@@ -161,60 +160,6 @@ def ledgers(runs: int, plan: int) -> dict[str, Any]:
     return {"worst_sum": worst, "found": {f"{a} {b}": (np.median(v), len(v)) for (a, b), v in found.items()}}
 
 
-def meanings(count: int) -> Counter[tuple[str, str, str]]:
-    """Ask for the meaning of epoch_time in `count` logs of each kind, of 1 line to 100, at 5 to 100 % of the epoch.
-
-    Each log is asked twice: as a bare line, and as one that prints the number of epochs and the learning rate beside it.
-    """
-    random = np.random.default_rng(7)
-    answers: Counter[tuple[str, str, str]] = Counter()
-    for number in range(count):
-        for kind in ("remaining", "elapsed", "total", "total, estimated"):
-            lines = int(random.choice([1, 2, 3, 3, 5, 10, 30, 100]))
-            share, unit = float(random.choice([0.05, 0.2, 0.5, 1.0])), float(random.choice([1.0, 0.1]))
-            plan = int(random.choice([1000, 4000, 10_000]))
-            scale = float(random.choice([5, 30, 120]))
-            run = timed(plan=plan, seed=number, habit=str(random.choice(list(HABITS))))
-            kinds = (kind, TWO_FLOORS) if kind == "remaining" and unit == 1.0 else (kind,)
-            for name in kinds:
-                _ask(answers, name, *epoch_log(run, name, lines, share, unit, scale))
-    return answers
-
-
-def _ask(answers: Counter[tuple[str, str, str]], kind: str, bare: Segment, shown: bool) -> None:
-    size = "1–2 lines" if len(bare) < 3 else "3+ lines, the print can tell" if shown else "3+ lines, it can't"
-    full = replace(bare, rows=bare.rows.assign(epochs=1.0, lr=1e-3))
-    for form, segment in (("bare", bare), ("with epochs and lr", full)):
-        known = epoch_time(segment)
-        answer = "undecided"
-        if known is not None and known.meaning is not None:
-            right = "right" if known.meaning == kind.split(",")[0] else "WRONG"
-            answer = right if known.proved else f"by convention {right.lower()}"
-        answers[f"{form}, {size}", kind, answer] += 1
-
-
-def epoch_log(run: TimedRun, kind: str, lines: int, share: float, unit: float, scale: float) -> tuple[Segment, bool]:
-    """Return a log that prints epoch_time, steps `scale` times as long, and whether its print can tell the meanings apart.
-
-    It can if over the lines the readings come to differ by a quarter, and by three print units.
-    """
-    launch, size = run.launches[0], run.plan
-    rows = np.unique(np.linspace(size * share / lines, size * share, lines).astype(int)) - 1
-    done, passed = launch.steps[rows], launch.ends[rows] * scale / 60
-    estimated = passed / done * size
-    left = estimated * (1 - done / size)
-    known = {"remaining": left, "elapsed": passed, "total, estimated": estimated}
-    minutes = known.get(kind, np.full(len(done), launch.ends[-1] * scale / 60))
-    minutes = np.floor(minutes) if unit == 1.0 else np.round(minutes, 1)
-    if kind == TWO_FLOORS:  # counts its steps from 0
-        minutes, done = np.floor(estimated) - np.floor(passed), done - 1
-    frame = pd.DataFrame({"step": done, "step_printed": done, "epoch": 1.0, "steps_per_epoch": size, "line": rows + 1})
-    frame = frame.astype(float).assign(epoch_time_minutes=minutes)
-    covered = (done[-1] - done[0]) / size
-    clear = covered >= 0.25 and minutes.max() * covered > 6 * unit and launch.ends[0] * scale / 60 < minutes.max() / 10
-    return Segment(0, frame, total_steps=size), bool(clear)
-
-
 def speed() -> float:
     """Return CPU seconds for the ledger and the time left of a million rows."""
     steps = np.arange(1, 1_000_001)
@@ -256,10 +201,12 @@ def main() -> None:
     print(f"\nledger: parts miss their sum by {books['worst_sum']:.2e} at most; found over true seconds (median, runs):")
     for key, (ratio, count) in sorted(books["found"].items()):
         print(f"  {key:28} {ratio:5.2f}  {count}")
-    known = meanings(options.meanings)
-    print("\nmeaning of epoch_time")
-    for key, count in sorted(known.items()):
-        print(f"  {key[0]:48} {key[1]:22} {key[2]:22} {count}")
+    print("\nmeaning of epoch_time, healthy runs")
+    known, why = ask(options.meanings)
+    show_meanings(known, why)
+    print("\nmeaning of epoch_time, runs that hang or slow down within the lines")
+    faulty_known, _none = ask(options.meanings // 2, faulty=True, explain=False)
+    show_meanings(faulty_known, _none)
     cpu = speed()
     print(f"\n1,000,000 rows: ledger and time left in {cpu:.2f} s CPU")
     if options.logs:
@@ -270,7 +217,7 @@ def main() -> None:
     print(f"{time.process_time() - start:.0f} s CPU")
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        told = {" | ".join(key): count for key, count in known.items()}
+        told = {" | ".join(map(str, key)): count for key, count in known.items()}
         answer = {"healthy": healthy, "faulty": faulty, "ledger": books, "meanings": told, "cpu_1m": cpu}
         options.json.write_text(json.dumps(answer, indent=1, default=float))
 

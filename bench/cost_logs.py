@@ -76,9 +76,9 @@ def real(folder: Path) -> None:
         seconds[name], plans[name] = float(clock.running.sum() / clock.wall.steps.sum()), segment.total_steps
         minutes, step = segment.values("epoch_time_minutes"), segment.steps()
         by_slope = np.median((minutes + 0.5) / (known.epoch_steps - step)) * known.epoch_steps
-        proved = "proved" if known.proved else "by convention"
+        said = known.meaning or f"not yet decidable, taken as {known.assumed}"
         ours = known.epoch_minutes[1] if known.epoch_minutes else None
-        print(f"  {name}: {len(segment):3d} lines, {known.meaning} ({proved}), {ours:8.1f} {by_slope:8.1f}")
+        print(f"  {name}: {len(segment):3d} lines, {said}, {ours:8.1f} {by_slope:8.1f}")
     for name, sibling in slow_siblings(seconds, plans).items():
         print(f"  {name}: {sibling.text.render()}")
     print("\nreal logs that print their own time left: error at 10, 25, 50 % of the launch (ours, theirs)")

@@ -53,7 +53,8 @@ def cost(run: str, data_dir: Path | None, as_json: bool, **wishes: Any) -> None:
 def _print_costs(run: str, answer: dict[str, Any]) -> None:
     left, amounts = answer["remaining_s"], answer["cost"]
     elapsed = answer["elapsed_s"]
-    click.echo(f"{run}: {_hours(elapsed)} so far" if elapsed is not None else f"{run}: the log does not tell the time")
+    source = f" ({answer['elapsed_source']})" if answer["epoch_time_assumed"] else ""
+    click.echo(f"{run}: {_hours(elapsed)} so far{source}" if elapsed is not None else f"{run}: the log does not tell the time")
     if answer["of_no_use"]:
         click.echo(f"  {answer['of_no_use']}")
     if answer["over"]:
@@ -69,8 +70,9 @@ def _print_costs(run: str, answer: dict[str, Any]) -> None:
         total = {} if answer["over"] else amounts["total"] or {}
         end = f" of {total['p50']:,.2f} ({total['p10']:,.2f} to {total['p90']:,.2f})" if total else ""
         click.echo(f"  {amounts['spent']:,.2f}{end} {amounts['currency']}: {amounts['sources']['price']}")
+    said = left["source"] if left and not answer["over"] else None
     for text in (answer["epoch_time_text"], *answer["warnings"], *answer["missing"], *answer["notes"]):
-        click.echo(f"  {text}") if text else None
+        click.echo(f"  {text}") if text and text != said else None
     if answer["goodput"] is not None:
         click.echo(f"  {answer['goodput']:.1%} productive")
     for item in (answer["waste"] or [])[:3]:

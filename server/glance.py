@@ -35,6 +35,7 @@ class Glance:
     """left: seconds to go (p10, p50, p90), zeros when it is over; why: where that comes from, why it is not known, or why it
     is of no use to finish the run.
 
+    no_use: it is of no use to finish it, so its time left is a condition; assumed: the time left rests on an assumption.
     spent, total: in `currency`. None: not known. facts: None of a run that was judged before they were kept.
     """
 
@@ -45,6 +46,8 @@ class Glance:
     currency: str = "USD"
     why: Text | None = None
     facts: Facts | None = None
+    no_use: bool = False
+    assumed: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""
@@ -60,7 +63,8 @@ class Glance:
         kept = data.get("facts") or {}
         facts = Facts(**kept) if kept.keys() == Facts.__dataclass_fields__.keys() else None
         said = Text.from_dict(why) if why else None
-        return cls(told, data["over"], data["spent"], data["total"], data["currency"], said, facts)
+        conditions = {name: bool(data.get(name)) for name in ("no_use", "assumed")}
+        return cls(told, data["over"], data["spent"], data["total"], data["currency"], said, facts, **conditions)
 
 
 def glance(segments: Sequence[Segment], findings: Sequence[Finding], data_dir: Path | None) -> Glance:
@@ -74,7 +78,8 @@ def glance(segments: Sequence[Segment], findings: Sequence[Finding], data_dir: P
     spent = None if told.elapsed is None else model.money(told.elapsed)
     total = None if told.total is None else model.money(told.total[1])
     why = told.of_no_use or (told.left.source if told.left else told.why)
-    return Glance(left, told.over, spent, total, model.currency, why, _facts(segments, told))
+    facts = _facts(segments, told)
+    return Glance(left, told.over, spent, total, model.currency, why, facts, told.of_no_use is not None, told.assumed)
 
 
 def _facts(segments: Sequence[Segment], told: CostReport) -> Facts:

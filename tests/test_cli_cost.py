@@ -114,12 +114,13 @@ def of_the_day(form: str) -> str:
     return "".join(form.format(start + timedelta(seconds=10 * i), i) + "\n" for i in range(1, 101))
 
 
-def test_a_clock_without_a_date_before_a_line_is_not_read_and_the_answer_says_so(tmp_path: Path) -> None:
+def test_a_clock_without_a_date_before_a_line_passes_midnight(tmp_path: Path) -> None:
     for form in ("[{0:%H:%M:%S}] step: {1}/400, loss: 3.1", "{0:%H:%M:%S} INFO step {1}/400 loss 3.1"):
         _, told = run(log(tmp_path, of_the_day(form)))
-        assert (told["elapsed_s"], told["remaining_s"]) == (None, None)
-        assert "a clock without a date is not read" in told["remaining_unknown"]
-        assert "a timestamp with its date" in told["remaining_unknown"]
+        assert told["elapsed_s"] == pytest.approx(990)
+        assert told["remaining_s"]["p50"] == pytest.approx(3000, rel=0.02)
+        assert told["ends"] is None
+        assert "the clock has no date and passed midnight 1 times" in told["notes"]
 
 
 def test_a_clock_without_a_date_under_a_name_passes_midnight(tmp_path: Path) -> None:
@@ -153,6 +154,23 @@ def test_price_zero_no_price_and_an_unknown_gpu(tmp_path: Path) -> None:
     assert told["cost"]["gpu_hours_spent"] > 0
     assert told["missing"] == ["no price: give one for a GPU and hour"]
     assert "does not know “Cerebras <b>X9</b>”" in told["cost"]["sources"]["gpu"]
+
+
+def test_what_epoch_time_is_taken_for_is_a_condition_and_the_range_holds_the_rest(tmp_path: Path) -> None:
+    line = "Epoch:[1/1]({}/10000), loss: 7.2, logits_loss: 7.2, aux_loss: 0.0000, lr: 0.0005, epoch_time: {}.0min\n"
+    path = log(tmp_path, line.format(100, 60))
+    _, told = run(path)
+    assert (told["epoch_time_meaning"], told["epoch_time_assumed"]) == (None, "remaining")
+    assert told["epoch_time_possible"] == ["remaining", "elapsed", "total"]
+    assert told["remaining_s"]["p50"] == pytest.approx(3630, rel=0.05)
+    assert told["remaining_s"]["p90"] == pytest.approx(60 * 61 / 100 * 9900, rel=0.01)  # 60 minutes may have passed
+    assert "taken as what is left" in told["elapsed_source"]
+    said = CliRunner().invoke(cli, ["cost", str(path)]).stdout
+    assert said.count("what epoch_time means can't be told yet (lines so far: 1); it is taken as what is left") == 1
+    assert "the range holds what the other possible meanings of epoch_time make of it" in said
+    path = log(tmp_path, "".join(line.format(at, 60 - at * 60 // 10_000) for at in range(100, 6000, 100)))
+    _, told = run(path)
+    assert (told["epoch_time_meaning"], told["epoch_time_assumed"]) == ("remaining", None)
 
 
 def test_zero_progress_is_said(tmp_path: Path) -> None:
@@ -193,9 +211,12 @@ def real(name: str) -> Path:
 
 @pytest.mark.logs
 @pytest.mark.parametrize("name", ["007", *map(str, range(300, 314)), "325"])
-def test_the_epoch_time_of_real_logs_is_what_is_left(name: str) -> None:
+def test_the_epoch_time_of_real_logs_is_what_is_left_or_taken_as_that(name: str) -> None:
     _, told = run(real(name), *H100)
-    assert told["epoch_time_meaning"] == "remaining"
+    assert (told["epoch_time_meaning"] or told["epoch_time_assumed"]) == "remaining"
+    assert (told["epoch_time_meaning"] is None) == (
+        name in ("300", "301", "302", "303", "307", "308", "310", "312", "313", "325")
+    )
 
 
 @pytest.mark.logs

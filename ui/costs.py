@@ -36,7 +36,8 @@ def money(value: float | None, currency: str) -> str:
 
 def sentence(costs: Costs, run: Run) -> str:
     """Return the banner: when it is done, as a date where the log has one, what it costs, what was lost."""
-    report, amounts = costs.report, tuple(words for words in (_amounts(costs), _lost(costs)) if words)
+    report = costs.report
+    amounts = tuple(words for words in (_assumption(report), _amounts(costs), _lost(costs)) if words)
     if report.over:
         done = report.left is not None
         words = outcome.over(run, as_told=done)
@@ -58,6 +59,11 @@ def sentence(costs: Costs, run: Run) -> str:
         )
     sure = not costs.ends or costs.ends[1] > datetime.now(UTC)
     return _banner(words, amounts, "event", "rv-warn" if report.warnings else "rv-good" if sure else "rv-none")
+
+
+def _assumption(report: CostReport) -> str:
+    """Return what the times rest on while it is only assumed."""
+    return as_sentence(say(report.epoch.text)) if report.assumed and report.epoch else ""
 
 
 def _of_no_use(report: CostReport) -> str:

@@ -36,8 +36,7 @@ def strip(
 ) -> str:
     """Return the HTML of the strip. What is not known is left out or said to be unknown."""
     value = last.get(loss.metric) if loss else None
-    lost = value is not None and not math.isfinite(value)
-    items = [_progress(run), _time_left(run, glance, lost), _loss(value, loss), *_speed(last), _cost(glance)]
+    items = [_progress(run), _time_left(run, glance), _loss(value, loss), *_speed(last), _cost(glance)]
     return html.figures(item for item in (*items, _fresh(run, printed, beats)) if item)
 
 
@@ -51,17 +50,19 @@ def _progress(run: Run) -> str:
     return html.figure(_("Progress"), percent(done, digits=1 if done < 0.1 else 0), note, below=html.bar(done))
 
 
-def _time_left(run: Run, glance: Glance, lost: bool) -> str:
+def _time_left(run: Run, glance: Glance) -> str:
     why = say(glance.why) if glance.why else ""
     if glance.left is None:
         return html.figure(_("Time left"), "–", why)
     early, middle, late = glance.left
     if late <= 0:
         return html.figure(_("Time left"), outcome.over(run, as_told=True), title=why)
-    if lost:
-        return html.figure(_("Time left"), "–", _("its loss is no number any more: what still comes is lost"), title=why)
-    low, high = duration(early), duration(late)
-    note = "" if low == high else _("{low} to {high}").format(low=low, high=high)
+    if glance.no_use:
+        words = _("{low} to {high}, if it is finished all the same")
+    else:
+        words = _("{low} to {high}") if duration(early) != duration(late) else ""
+    note = words.format(low=duration(early), high=duration(late))
+    note = " · ".join(words for words in (note, _("on an assumption") if glance.assumed else "") if words)
     return html.figure(_("Time left"), duration(middle), note, title=why)
 
 

@@ -72,11 +72,15 @@ def _badges(verdict: str | None, stale: bool) -> list[str]:
 
 
 def left(line: Line, words: Callable[[float], str] = duration) -> str | None:
-    """Return the time left in `words`, or how the run ended; None where neither is known."""
+    """Return the time left in `words`, with the condition that it stands on, or how the run ended; None without either."""
     seconds = line.glance.left
     if line.glance.over:
         return outcome.over(line.run, as_told=seconds is not None, brief=True)
-    return None if seconds is None else words(_coarse(seconds[1]))
+    if seconds is None:
+        return None
+    told = words(_coarse(seconds[1]))
+    told = f"≈ {told}" if line.glance.assumed else told
+    return _("{time} if finished").format(time=told) if line.glance.no_use else told
 
 
 def cost(glance: Glance) -> str | None:

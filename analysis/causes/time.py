@@ -3,6 +3,7 @@
 import numpy as np
 
 from analysis.attribution import Clue
+from analysis.clock_column import clock_seconds
 from analysis.clues import Seen
 from analysis.evidence import times
 from analysis.first_loss import first_loss
@@ -10,7 +11,6 @@ from analysis.observed import around, level_moved, said, said_before
 from analysis.pauses import spoken
 from analysis.rejoin import loss_change
 from analysis.segment import Segment
-from analysis.step_time import clock_seconds
 from messages import N_, Text
 
 SLOW = ("slowdown", "step_time_jitter")

@@ -117,10 +117,11 @@ class Subject:
         epoch = epoch_time(self.segment)
         if epoch is not None and epoch.step_minutes is not None:
             low, middle, high = (60 * minutes for minutes in epoch.step_minutes)
-            return low, middle, high
+            others = epoch.other_minutes or (np.inf, -np.inf)  # while the meaning is only assumed
+            return min(low, 60 * others[0]), middle, max(high, 60 * others[1])
         if known is not None and known.exact and len(known.series):
             return (float(np.median(known.series.values)),) * 3
-        return _first_epoch_time(self.segment)
+        return None
 
     def last(self, metric: str) -> float | None:
         """Return the last value of a metric, None where it was never printed."""
@@ -132,18 +133,6 @@ class Subject:
         if self.clock is not None and len(self.clock[0]) >= 2:
             return np.asarray(np.interp(steps, *self.clock))
         return None if self.step_seconds is None else steps * self.step_seconds[1]
-
-
-def _first_epoch_time(segment: Segment) -> tuple[float, float, float] | None:
-    """Return seconds a step from lines too few to prove what epoch_time means: read as what is left of the epoch."""
-    if not segment.has("epoch_time_minutes", "steps_per_epoch", "step"):
-        return None
-    minutes, size, step = (segment.values(name)[-1] for name in ("epoch_time_minutes", "steps_per_epoch", "step"))
-    left = size - step
-    if not (np.isfinite(minutes) and left > 0 and minutes > 0):
-        return None
-    low, high = 60 * minutes / left, 60 * (minutes + 1) / left
-    return float(low), float((low + high) / 2), float(high)
 
 
 def subject(

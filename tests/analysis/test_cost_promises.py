@@ -15,6 +15,7 @@ from analysis.simulate_text import printed
 from analysis.simulate_time import HABITS, timed
 from analysis.time_left import time_left
 from bench.cost import RARE, read, truth_left
+from bench.cost_meanings import ask
 from server.service import to_segments
 from storage.reader import read_file
 
@@ -50,6 +51,15 @@ def test_the_ninety_percent_range_holds_about_that_often() -> None:
 @pytest.mark.parametrize("fault", ["hang", "restart"])
 def test_a_hang_or_a_restart_does_not_spoil_the_time_left(fault: str) -> None:
     assert estimates(0.5, fault)[0].max() <= 0.1
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_epoch_time_is_never_read_wrongly_and_undecided_only_where_another_run_prints_the_same(faulty: bool) -> None:
+    answers, why = ask(40, faulty=faulty, explain=not faulty)
+    told = {word: sum(n for (_kind, _lines, said), n in answers.items() if said == word) for word in ("right", "WRONG")}
+    assert told["right"] > 60
+    assert told["WRONG"] == 0
+    assert not [name for _kind, name in why if name == "NOTHING FOUND"]
 
 
 @cache

@@ -120,7 +120,7 @@ def test_the_totals_are_those_of_every_run(shop):
 def test_sums_say_how_many_runs_they_leave_out_and_which_week_they_are_of(shop, app):
     texts = {
         "dated": printed(timed(plan=500, seed=1), "jsonl"),
-        "undated": canonical(),
+        "undated": printed(timed(plan=1500, seed=1, habit="slow_steps"), "minimind"),
         "empty": "step: 1, loss: 3.0\nstep: 2, loss: 2.9\n",
     }
     for name, text in texts.items():
