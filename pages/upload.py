@@ -98,8 +98,7 @@ def _keep(outcome: upload.Outcome) -> None:
 def _open_if_new() -> None:
     """One file that was read goes straight to its health; everything else stays here to be read."""
     outcome = st.session_state["outcomes"][0]
-    clean = outcome.run_id and not outcome.known and len(outcome.sentences) == 1
-    if clean:
+    if outcome.run_id and outcome.clean:
         state.open_run(outcome.run_id)
 
 
@@ -124,7 +123,7 @@ def _outcome(outcome: upload.Outcome) -> str:
         css, sign, word = "rv-none", "info", _("Already here")
     elif outcome.run_id is None:
         css, sign, word = "rv-bad", "error", _("Not read")
-    elif len(outcome.sentences) > 1:
+    elif not outcome.clean:
         css, sign, word = "rv-warn", "warning", _("Read in part")
     badge = html.tag("span", html.icon(sign) + html.escape(word), "rv-badge")
     name = html.tag("span", html.escape(outcome.name), "rv-sentence")

@@ -19,12 +19,16 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one file: its run (None where nothing was stored), whether it was there before, what to say."""
+    """What became of one file: its run (None where nothing was stored), whether it was there before, what to say.
+
+    clean: it is new and every line of it that looked like a record was understood.
+    """
 
     name: str
     run_id: str | None
     known: bool
     sentences: tuple[Text, ...]
+    clean: bool = False
 
 
 def name_of(file: Any) -> str:
@@ -48,11 +52,11 @@ def bring_in(name: str, file: BinaryIO, progress: Callable[[float], None]) -> Ou
         gaps = {"run": service.get().store.run(done.run_id).name}
         words = N_("This file is already here as the run “{run}”; nothing was doubled.")
         return Outcome(name, done.run_id, True, (Text(words, gaps),))
-    return Outcome(name, done.run_id, False, tuple(told(done.report)))
+    return Outcome(name, done.run_id, False, tuple(told(done.report)), clean=not done.report.unparsed_count)
 
 
 def told(report: ParseReport) -> Iterator[Text]:
-    """Yield in sentences what of a file was understood and what not."""
+    """Yield in sentences what of a file was understood and what not, and what to mind about it."""
     gaps = {"records": report.records, "lines": report.lines, "format": format_title(report)}
     if report.records:
         yield Text(N_("Read as {format}: lines {lines}, training steps among them {records}."), gaps)
@@ -62,6 +66,7 @@ def told(report: ParseReport) -> Iterator[Text]:
         first = report.unparsed[0]
         gaps = {"count": report.unparsed_count, "line": first.line, "text": first.text[:80]}
         yield Text(N_("Lines not understood: {count}, the first is line {line}: “{text}”. Everything else was kept."), gaps)
+    yield from report.notes
 
 
 def pieces(file: BinaryIO) -> Iterator[bytes]:

@@ -51,6 +51,13 @@ def test_a_cut_last_line_is_named_and_the_rest_kept(shop):
     assert "line 100" in told
 
 
+def test_what_is_to_be_minded_about_a_file_is_said_where_it_is_brought_in(shop):
+    rows = "".join(f"{step},{3 - step / 100:.3f},{2 - step / 100:.3f}\n" for step in range(60))
+    outcome = bring("export.csv", b"Step,red-1 - loss,blue-2 - loss\n" + rows.encode())
+    assert outcome.clean
+    assert "2 runs side by side (red-1, blue-2)" in " ".join(map(say, outcome.sentences))
+
+
 def test_the_same_file_twice_is_recognised(shop):
     first, second = bring("a.log", canonical().encode()), bring("b.log", canonical().encode())
     assert second.known
