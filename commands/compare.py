@@ -96,7 +96,8 @@ def _figures(one: dict[str, Any]) -> Iterator[str]:
     """Yield the figures of a run, each with its name and unit."""
     if one["first"] is not None:
         yield f"{one['metric']} {one['first']:.4g} at the start"
-        yield f"{one['end']:.4g} at the end (mean of its last {one['end_points']:,} points)"
+        several = f" (mean of its last {one['end_points']:,} points)" if one["end_points"] > 1 else ""
+        yield f"{one['end']:.4g} at the end{several}"
     if one["fall"]:
         yield f"{'fell' if one['fall'][1] >= 0 else 'rose'} by {abs(one['fall'][1]):.1%}"
     if one["throughput"]:

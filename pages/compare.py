@@ -285,7 +285,9 @@ def _draw(
     metric = _("{metric}, × its first").format(metric=metric) if told.view.relative else metric
     y = {
         "overlay": metric,
-        "difference": _("{metric}, % to the base").format(metric=metric),
+        "difference": (
+            _("{metric}, % to the base") if compare_frames.in_percent(told) else _("{metric}, more than the base")
+        ).format(metric=metric),
         "ratio": _("{metric}, × the base").format(metric=metric),
     }[view]
     orders = sorted(frame["order"].unique().tolist())

@@ -1,5 +1,6 @@
 """Runs of the store side by side: comparisons, and what many runs show together."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,8 +48,12 @@ def comparison(
     """Return the comparison of runs (ids) with `base` (the first by default).
 
     wishes: number of GPUs where a log does not say it, and price of one. growing: runs that may get more rows.
-    reach: a loss, or a share of the first as `60%`. Raises UnknownRun, ValueError without runs or for another `reach`.
+    reach: a loss, or a share of the first as `60%`. Raises UnknownRun, ValueError without runs or for a wish that can't be.
     """
+    if wishes is not None and not (wishes.gpus is None or wishes.gpus > 0):
+        raise ValueError(f"{wishes.gpus} is no number of GPUs")
+    if wishes is not None and not (wishes.price is None or 0 <= wishes.price < math.inf):
+        raise ValueError(f"{wishes.price} is no price")
     subjects = subjects_of(service.store, runs, growing=frozenset(growing))
     if wishes is not None and wishes.gpus:
         subjects = [_with_gpus(one, wishes.gpus) for one in subjects]

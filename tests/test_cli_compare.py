@@ -89,6 +89,20 @@ def test_price_and_gpus_give_money(two):
     assert figures["money"] == pytest.approx(figures["hours"] * 8)
 
 
+@pytest.mark.parametrize("wish", [("--price", -3), ("--gpus", 0), ("--price", "nan"), ("--reach", "soon")])
+def test_a_wish_that_cannot_be_is_refused(two, wish):
+    done = CliRunner().invoke(cli, ["compare", *map(str, [*two, *wish])])
+    assert done.exit_code == 4
+    assert len(done.output.splitlines()) == 1
+
+
+def test_each_figure_has_its_name(two):
+    line = asked(*two).splitlines()[-1]
+    assert "at the start" in line
+    assert "at the end (mean of its last" in line
+    assert asked(*two, "--reach", "50%").splitlines()[-1].count("50.0% of the first loss after") >= 1
+
+
 def log(number: str) -> Path:
     return next(SHARED.glob(f"{number}-*"))
 

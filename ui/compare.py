@@ -235,7 +235,7 @@ def _equal_cell(pair: Pair, axis: str) -> str:
         return tag("td", "–", "rv-number")
     scale = 100.0 if found.log else 1.0
     low, high = (scale * end for end in found.interval)
-    words = compare_frames.interval_words(low, scale * (found.relative or 0.0), high)
+    words = compare_frames.interval_words(low, scale * (found.relative or 0.0), high, percent=found.log)
     return tag("td", escape(words) if found.distinguishable else tag("span", escape(words), "rv-quiet"), "rv-number")
 
 

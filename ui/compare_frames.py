@@ -106,8 +106,15 @@ def _beside(told: Comparison, position: int, metric: str, axis: str, view: str) 
         return None
     apart = curves.y[0] - curves.y[1]
     if not curves.log:
-        return curves.x, apart
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return curves.x, curves.y[0] / curves.y[1] if view == RATIO else apart
     return curves.x, np.exp(apart) if view == RATIO else 100 * np.expm1(apart)
+
+
+def in_percent(told: Comparison) -> bool:
+    """Say whether differences are told in percent; those of what is not above zero are in units of the metric."""
+    found = [pair.differences[axis] for pair in told.pairs for axis in pair.differences]
+    return all(one.log for one in found)
 
 
 def _pair(told: Comparison, position: int, metric: str, axis: str) -> Aligned | Text:
@@ -172,7 +179,7 @@ def forest(told: Comparison) -> pd.DataFrame:
             scale = 100.0 if found.log else 1.0
             low, high = found.interval
             row |= {"value": scale * (found.relative or 0.0), "low": scale * low, "high": scale * high}
-            row["text"] = interval_words(scale * low, scale * (found.relative or 0.0), scale * high)
+            row["text"] = interval_words(scale * low, scale * (found.relative or 0.0), scale * high, percent=found.log)
             row["text"] += "" if shown is None or shown == axis else f" {_(EQUAL[shown])}"
         rows.append(row)
     return pd.DataFrame(rows).sort_values("value", kind="stable", na_position="last") if rows else pd.DataFrame()
@@ -187,11 +194,11 @@ def reach(told: Comparison, frame: pd.DataFrame) -> float:
     return max(min(float(ends.max()), 2.5 * float(values.max())), 1e-3) if len(values) else 100.0
 
 
-def interval_words(low: float, middle: float, high: float) -> str:
+def interval_words(low: float, middle: float, high: float, *, percent: bool = True) -> str:
     """Return `+3.1 % (+2.7 to +3.5)`; without an interval that says nothing, as where a run diverges."""
-    if high - low > WIDEST:
+    if percent and high - low > WIDEST:
         return f"{signed(middle)} %"
-    words = _("{value} % ({low} to {high})")
+    words = _("{value} % ({low} to {high})") if percent else _("{value} ({low} to {high})")
     return words.format(value=signed(middle), low=signed(low), high=signed(high))
 
 

@@ -96,7 +96,8 @@ def aligned(
     for one, its in zip(subjects, said, strict=True):
         curve, place = one.curves.get(metric), axis_of(one, its, axis, price=price)
         if curve is None:
-            return Text(N_("{run} does not print {metric}"), {"run": one.name, "metric": metric})
+            template = N_("{run} prints no finite {metric}") if metric in one.bad else N_("{run} does not print {metric}")
+            return Text(template, {"run": one.name, "metric": metric})
         if place is None:
             return Text(N_("{run} does not tell {axis}"), {"run": one.name, "axis": axis})
         curves.append(curve)

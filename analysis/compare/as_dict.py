@@ -71,5 +71,7 @@ def _winner(told: Comparison, ids: Sequence[str]) -> dict[str, Any]:
     if told.winner is None:
         return {"better": None, "worse": None}
     better, worse, pair = told.winner
-    amount, error = pair.differences[told.view.axis or ""].percent
-    return {"better": ids[better], "worse": ids[worse], "percent": amount, "error": error}
+    found = pair.differences[told.view.axis or ""]
+    amount, error = found.percent
+    unit = {"percent": amount, "difference": None} if found.log else {"percent": None, "difference": amount}
+    return {"better": ids[better], "worse": ids[worse], **unit, "error": error}

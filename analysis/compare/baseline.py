@@ -30,13 +30,10 @@ FIRST_STEPS = 50  # points of the beginning, one by one
 NOT_BESIDE = N_("the baseline “{name}” and this run have no steps in common that could be compared")
 NOT_COMPARABLE = N_("not comparable with the baseline “{name}”: {why}")
 WORDS = {
-    BETTER: N_("better than the baseline “{name}” by {difference} % ± {error} {where}, up to {end:,}"),
-    WORSE: N_("worse than the baseline “{name}” by {difference} % ± {error} {where}, up to {end:,}"),
-    ALIKE: N_("not distinguishable from the baseline “{name}”: {difference} % ± {error} {where}, up to {end:,}"),
-    REPEATS: N_(
-        "{difference} % ± {error} away from the baseline “{name}” {where}, up to {end:,}, "
-        "and nothing in the logs tells the two apart"
-    ),
+    BETTER: N_("better than the baseline “{name}” by {amount} {where}, up to {end:,}"),
+    WORSE: N_("worse than the baseline “{name}” by {amount} {where}, up to {end:,}"),
+    ALIKE: N_("not distinguishable from the baseline “{name}”: {amount} {where}, up to {end:,}"),
+    REPEATS: N_("{amount} away from the baseline “{name}” {where}, up to {end:,}, and nothing in the logs tells the two apart"),
 }
 
 
@@ -199,8 +196,7 @@ def _beside(base: Baseline, told: Comparison) -> Beside:
     if found is None or found.relative is None or found.error is None or pair.kind not in WORDS or not same_axis:
         return Beside(UNKNOWN, Text(NOT_BESIDE, gaps))
     end = min(float(side.curves[found.metric].step[-1]) for side in (lead, one))
-    amount, error = found.percent
-    gaps |= {"difference": amount, "error": error, "where": Text(EQUAL[found.axis]), "end": int(end)}
+    gaps |= {"amount": found.amount, "where": Text(EQUAL[found.axis]), "end": int(end)}
     low, high = found.interval
     repeat = any({told.base, pair.run} <= set(group) for group in told.groups)
     return Beside(pair.kind, Text(WORDS[pair.kind], gaps), found.relative, (high - low) / 2, end, repeat)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from analysis.compare.align import Aligned, aligned, common_axes, common_metrics
+from analysis.compare.align import TITLES, Aligned, aligned, common_axes, common_metrics
 from analysis.compare.conditions import conditions, same
 from analysis.compare.config_diff import ConfigDiff, Row, config_diff
 from analysis.compare.difference import FEW, SEED_SPREAD
@@ -16,7 +16,6 @@ from analysis.compare.numbers import Numbers, level_of, numbers
 from analysis.compare.pairs import (
     ALIKE,
     BETTER,
-    NO_METRIC,
     REFUSED,
     REPEATS,
     UNKNOWN,
@@ -45,6 +44,8 @@ FEW_POINTS = N_(
     "some pairs have few common points ({points}): if the losses were smoothed before they were printed, "
     "their intervals are too narrow"
 )
+NOT_THIS_METRIC = N_("the base and the other runs do not both print {metric}: {other} is compared")
+NOT_THIS_AXIS = N_("the base and the other runs do not both tell this x axis ({axis}): they are compared over {other}")
 AHEAD = N_("{base} leads: {worse} worse, {alike} not distinguishable")
 LEVEL = N_("no run is better than {base}: {alike} not distinguishable")
 NOT_ALL = N_("{said}; {unknown} can't be told")
@@ -135,7 +136,7 @@ def compare(
     fair = _with_few_points(fair, pairs, view.axis)
     target = reach or _target(subjects, view, broken)
     figures = [_numbers(side, view, target, judged or {}) for side in sides]
-    notes += [Text(NO_METRIC)] if view.metric is None and len(sides) > 1 else []
+    notes += _instead(axis, metric, view)
     verdict, text = _verdict(pairs, names[base], view.axis)
     whole = (tuple(sides), base, diff, fair, view, metrics, tuple(pairs), tuple(figures), tuple(kinship), tuple(became))
     return Comparison(*whole, labels(len(sides), base, diff), verdict, text, repeats, target, tuple(notes))
@@ -178,6 +179,17 @@ def _view(
     order = ("step", *DATA_AXES, "progress", "hours") if fair.by_step else (*DATA_AXES, "hours", "progress", "step")
     over = axis if axis in axes else next((name for name in order if name in axes), None)
     return View(over, axes, chosen, not fair.absolute and chosen is not None, price), metrics
+
+
+def _instead(axis: str | None, metric: str | None, view: View) -> list[Text]:
+    """Return what is to be said of a choice that the runs do not allow."""
+    notes = []
+    if metric is not None and view.metric not in (None, metric):
+        notes.append(Text(NOT_THIS_METRIC, {"metric": metric[:80], "other": view.metric}))
+    if axis is not None and view.axis not in (None, axis):
+        gaps = {"axis": Text(TITLES[axis]) if axis in TITLES else axis[:80], "other": Text(TITLES[str(view.axis)])}
+        notes.append(Text(NOT_THIS_AXIS, gaps))
+    return notes
 
 
 def _by_frequency(lists: Sequence[Sequence[str]], first: str | None = None) -> tuple[str, ...]:
@@ -272,8 +284,9 @@ def _verdict(pairs: Sequence[Pair], base: str, axis: str | None) -> tuple[str, T
     if len(pairs) == 1:
         return pairs[0].kind, pairs[0].text
     counts = {kind: sum(pair.kind == kind for pair in pairs) for kind in (BETTER, WORSE, ALIKE, REPEATS, REFUSED, UNKNOWN)}
-    if counts[REFUSED] == len(pairs):
-        return REFUSED, pairs[0].text
+    if counts[REFUSED] + counts[UNKNOWN] == len(pairs):
+        kind = REFUSED if counts[REFUSED] else UNKNOWN
+        return kind, next(pair.text for pair in pairs if pair.kind == kind)
     if counts[BETTER] and axis:
         return BETTER, best_of([pair for pair in pairs if pair.kind == BETTER], axis).text
     alike, unknown = counts[ALIKE] + counts[REPEATS], counts[REFUSED] + counts[UNKNOWN]

@@ -31,16 +31,15 @@ LONG_MEMORY, LEAST_FREE = 0.7, 9  # share carried on, independent points below w
 MANY = 200  # points around a course that tell the share carried on by themselves
 HIDDEN, SURE = 100, 3  # noise of a single batch over that of a change, for averages over up to so many; in how many deviations
 SEED_SPREAD = 0.0025  # standard deviation between two repeats of one configuration, relative; measured, see docs/compare.md
-# `where` is one of the messages of `EQUAL`: the interface translates it before it fills the gap.
-BETTER = N_("{better} is better than {worse} by {difference} % ± {error} {where}")
-LOWER = N_("{better} ends {difference} % ± {error} below {worse} {where}, and nothing in the logs tells the two apart")
-RELATIVE = N_(
-    "{better} has fallen further: relative to its start its loss is {difference} % ± {error} below that of {worse} {where}"
-)
-ALIKE = N_("{better} and {worse} are not distinguishable: {difference} % ± {error} {where}")
+PERCENT, PLAIN = N_("{difference} % ± {error}"), N_("{difference} ± {error}")
+# `amount` is one of these two, `where` one of the messages of `EQUAL`: the interface translates them before it fills the gaps.
+BETTER = N_("{better} is better than {worse} by {amount} {where}")
+LOWER = N_("{better} ends {amount} below {worse} {where}, and nothing in the logs tells the two apart")
+RELATIVE = N_("{better} has fallen further: relative to its start its loss is {amount} below that of {worse} {where}")
+ALIKE = N_("{better} and {worse} are not distinguishable: {amount} {where}")
 AVERAGES = N_(
     "{better} and {worse} are not distinguishable: the printed losses are averages, "
-    "and {points} such points are too few to tell their noise ({difference} % ± {error} {where})"
+    "and {points} such points are too few to tell their noise ({amount} {where})"
 )
 NO_INTERVAL = N_("{better} and {worse} have too few common points to tell noise from difference")
 
@@ -86,11 +85,20 @@ class Difference:
 
     @property
     def percent(self) -> tuple[float, float]:
-        """Return the amount of the difference in percent of the second run, and its error, both as they are printed."""
+        """Return the amount of the difference in percent of the second run, and its error, both as they are printed.
+
+        If not `log`, in units of the metric.
+        """
         if not self.log:
             return paired_digits(abs(self.value or 0.0), self.error or 0.0)
         low, high = self.interval
         return paired_digits(100 * abs(math.expm1(min(self.value or 0.0, 50))), 50 * (high - low))
+
+    @property
+    def amount(self) -> Text:
+        """Return the same in words: in percent, or in units of the metric where it is not looked at in the logarithm."""
+        amount, error = self.percent
+        return Text(PERCENT if self.log else PLAIN, {"difference": amount, "error": error})
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -278,8 +286,7 @@ def sentence(found: Difference, names: tuple[str, str], *, told_apart: bool = Tr
     better, worse = names if lower else names[::-1]
     if found.value is None or found.error is None:
         return Text(NO_INTERVAL, {"better": names[0], "worse": names[1]})
-    amount, error = found.percent
-    gaps = {"better": better, "worse": worse, "difference": amount, "error": error, "where": Text(EQUAL[found.axis])}
+    gaps = {"better": better, "worse": worse, "amount": found.amount, "where": Text(EQUAL[found.axis])}
     if not found.distinguishable:
         return Text(AVERAGES, gaps | {"points": found.points}) if found.averages else Text(ALIKE, gaps)
     return Text(RELATIVE if relative else BETTER if told_apart else LOWER, gaps)

@@ -14,6 +14,7 @@ from analysis.compare.conditions import SIX_TITLES, Said, amount, kinds, named, 
 from analysis.compare.config_diff import DIFFERENT, UNKNOWN, ConfigDiff, Row
 from analysis.compare.difference import LEAST
 from analysis.compare.subject import Subject
+from analysis.losses import LOSSES
 from analysis.running_mean import is_running_mean
 from messages import N_, Text, listed
 
@@ -206,8 +207,9 @@ def _levels(pair: ConfigDiff, a: Subject, b: Subject, name_a: str, name_b: str) 
             )
             yield f"differs_{row.key}", BAR, Text(template, gaps)
     if (a.main is None) != (b.main is None):
-        gaps = {"a": name_a if a.main is None else name_b}
-        yield "no_loss", BAR, Text(N_("{a} prints no loss"), gaps)
+        name, without = (name_a, a) if a.main is None else (name_b, b)
+        template = N_("{a} prints no finite loss") if without.bad.keys() & set(LOSSES[:2]) else N_("{a} prints no loss")
+        yield "no_loss", BAR, Text(template, {"a": name})
     elif _aux(a) != _aux(b) and "logits_loss" not in (set(a.curves) & set(b.curves)):
         gaps = {"a": name_a if _aux(a) else name_b}
         yield "aux_loss", BAR, Text(N_("the loss of {a} is a total with an auxiliary loss, that of the other is not"), gaps)

@@ -19,6 +19,11 @@ from messages import N_, Text
 
 BETTER, WORSE, ALIKE, REPEATS, REFUSED, UNKNOWN = "better", "worse", "not_distinguishable", "repeats", "refused", "unknown"
 BROKE = N_("{better} is better: {worse} broke down; where both still go they lie {difference} % apart {where}")
+BROKE_ALONE = N_("{better} is better: {worse} broke down")
+NO_FALL = N_(
+    "{run} and {base} are not compared: their levels mean something else, and {metric} is not above zero throughout, "
+    "so it has no fall relative to its start"
+)
 UNLIKE = math.log(20)  # between losses that did not break: no change of a configuration does that
 TOO_FAR = N_(
     "{run} and {base} are not compared: one loss is {times:,} times the other, so they are losses of another kind, of other "
@@ -105,6 +110,9 @@ def pair_of(
     down = [side.subject.id in broken for side in (one, base)]
     if down[0] != down[1] and between.value is not None:
         return Pair(position, WORSE if down[0] else BETTER, _broke(one, base, between, down[0]), found, varied, part, expected)
+    if view.relative and not between.log:
+        gaps = {"run": one.name, "base": base.name, "metric": between.metric}
+        return Pair(position, UNKNOWN, Text(NO_FALL, gaps), {}, varied, None, expected)
     if between.log and not view.relative and abs(between.value or 0.0) > UNLIKE:
         return Pair(position, REFUSED, _too_far(one, base, between), found, varied, part, expected)
     text = sentence(between, (one.name, base.name), told_apart=bool(varied), relative=view.relative)
@@ -133,6 +141,8 @@ def _difference(curves: Aligned, one: Subject, base: Subject, view: View) -> Dif
 def _broke(one: Side, base: Side, between: Difference, first: bool) -> Text:
     """Return the sentence about two runs of which one broke down, the first or the base."""
     better, worse = (base, one) if first else (one, base)
+    if not between.log:
+        return Text(BROKE_ALONE, {"better": better.name, "worse": worse.name})
     apart = whole(100 * -math.expm1(-min(abs(between.value or 0.0), 50)))
     gaps = {"better": better.name, "worse": worse.name, "difference": apart, "where": Text(EQUAL[between.axis])}
     return Text(BROKE, gaps)

@@ -15,6 +15,7 @@ from analysis.compare.judged import Judged
 from analysis.compare.subject import LINE, Curve, Subject
 from analysis.evidence import PLACES
 from analysis.first_loss import LARGEST_VOCABULARY
+from analysis.losses import LOSSES
 from messages import N_, Text
 
 RISEN = 1.2  # times its lowest level at which a run that still rises has diverged
@@ -71,7 +72,7 @@ def _caused(state: State, row: Row | None) -> State:
 def _alone(one: Subject, name: str, judged: Judged | None) -> list[State]:
     found = []
     curve = one.curves.get(one.main or "")
-    bad = one.bad.get(one.main or "")
+    bad = one.bad.get(one.main or next((loss for loss in LOSSES[:2] if loss in one.bad), ""))
     if bad is not None and (curve is None or not len(curve) or bad >= curve.step[-1]):
         gaps: dict[str, Any] = {"run": name, "where": _at(one, bad)}
         found.append(State("not_finite", one.id, bad, Text(N_("{run}: the loss is not finite from {where} on"), gaps)))

@@ -28,9 +28,10 @@ def run(
     first: int | None = None,
     config: dict | None = None,
     segments=None,
+    metric: str = "loss",
     **columns,
 ) -> Subject:
-    """Return a run that logs `loss` every so many steps, with further columns (arrays or one value for all rows)."""
+    """Return a run that logs `loss` (as `metric`) every so many steps, with further columns (arrays or one value for all)."""
     loss = noisy(steps_of(rows, every, first), seed=sum(map(ord, name))) if loss is None else np.asarray(loss, dtype=float)
     steps = steps_of(len(loss), every, first)
     known = {
@@ -38,7 +39,7 @@ def run(
         for name in ("total_steps", "given", "growing", "launches", "clock", "program")
         if name in columns
     }
-    parts = [_part(metric, steps, values, segments) for metric, values in {"loss": loss, **columns}.items()]
+    parts = [_part(name, steps, values, segments) for name, values in {metric: loss, **columns}.items()]
     return subject(name, known.pop("title", name), config or {}, pd.concat(parts, ignore_index=True), rows=len(loss), **known)
 
 

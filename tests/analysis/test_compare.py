@@ -725,3 +725,46 @@ def _rest(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
 def test_one_line_is_neither_an_early_nor_a_last_loss():
     a, b = run("a", law(steps_of(50)), config={"lr": 1e-3}), run("b", law(steps_of(1)), config={"lr": 1e-2})
     assert {one.observed for one in compare([a, b]).pairs[0].expected if "loss" in one.metric} <= {None}
+
+
+# What is not above zero, not finite, or not there
+
+
+def test_a_difference_of_rewards_is_told_in_their_units():
+    """A reward of 2 beside one of 1 is no percentage."""
+    wave = 0.01 * np.sin(np.arange(200.0))
+    told = compare([run(name, level + wave, metric="reward", config={"lr": level}) for name, level in (("a", 1), ("b", 2))])
+    assert told.sentence.render().startswith("b is better than a by 1.0")
+    assert "%" not in told.sentence.render()
+    verdict = as_dict(told)["verdict"]
+    assert verdict["percent"] is None
+    assert verdict["difference"] == pytest.approx(1, abs=0.01)
+
+
+def test_a_loss_below_zero_has_no_fall_relative_to_its_start():
+    told = compare([run("a"), run("b", -noisy(steps_of(400)))])
+    assert told.verdict == "unknown"
+    assert "no fall relative to its start" in told.sentence.render()
+
+
+def test_a_loss_that_was_never_a_number_is_printed_all_the_same():
+    told = compare([run("a"), run("b", np.full(400, np.nan)), run("c")])
+    assert [(state.code, state.run) for state in told.states] == [("not_finite", "b")]
+    said = [reason.text.render() for reason in told.fair.reasons]
+    assert "b prints no finite loss" in said
+    assert "b prints no loss" not in said
+    assert "b prints no finite loss" in told.pairs[0].text.render()
+
+
+def test_where_nothing_can_be_told_the_reason_is_the_sentence_and_stands_there_once():
+    told = compare([run("a", metric="reward", loss=np.arange(50.0)), run("b"), run("c")])
+    assert told.verdict == "unknown"
+    assert "no metric in common" in told.sentence.render()
+    assert told.notes == ()
+
+
+def test_a_choice_that_the_runs_do_not_allow_is_said():
+    notes = [note.render() for note in compare([run("a"), run("b")], axis="hours", metric="kl").notes]
+    assert any("kl: loss is compared" in note for note in notes)
+    assert any("(Hours): they are compared over Step" in note for note in notes)
+    assert compare([run("a"), run("b")], axis="step", metric="loss").notes == ()
