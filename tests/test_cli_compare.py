@@ -82,8 +82,12 @@ def test_a_file_without_a_step_is_refused(tmp_path, two):
     assert json.loads(done.stdout)["error"] == "empty"
 
 
-def test_price_and_gpus_give_money(two):
-    told = answer(*two, "--gpus", 4, "--price", 2)
+def test_price_and_gpus_give_money(tmp_path):
+    paths = [tmp_path / "a.log", tmp_path / "b.log"]
+    for path in paths:
+        lines = (f"2024-01-01 00:{n // 2:02}:{n % 2 * 30:02} step: {n + 1} loss: {3 + 5 * 0.9**n:.4f}\n" for n in range(100))
+        path.write_text("".join(lines), encoding="utf-8")
+    told = answer(*paths, "--gpus", 4, "--price", 2)
     assert "money" in told["axes"]
     figures = next(iter(told["metrics"].values()))
     assert figures["money"] == pytest.approx(figures["hours"] * 8)
