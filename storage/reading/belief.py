@@ -137,6 +137,7 @@ class Belief:
         return lines
 
     def _release(self) -> list[Waiting]:
+        """Return the waiting lines that are believed now; of the others, those that may still come again wait on."""
         waiting, self._waiting = self._waiting, []
         believed = []
         for line in waiting:
@@ -144,6 +145,8 @@ class Belief:
                 self.kinds[line.plan.names] = self._kind(line.plan)
             if line.plan.names in self.kinds:
                 believed.append(self._declared(line))
+            elif not self._places() and not _is_loss_alone(line.plan):
+                self._waiting.append(line)
         return believed
 
     def _relates(self, plan: Plan) -> bool:

@@ -171,7 +171,8 @@ def pairs(line: str, found: list[Token]) -> Pairs:
             name, explicit, rest, unit = ordinal[1], True, rest.rstrip(" ")[:-1], ordinal[0].strip()
         problem = _broken(rest) or _damaged(line, token, name, unit)
         broken = broken or problem
-        loose += len(_SPACES.sub(" ", undrawn(rest).strip(" ,;|\t-:()[]{}\"'=")))
+        between = "" if rest.strip(" ") == "/" else undrawn(rest)  # a fraction
+        loose += len(_SPACES.sub(" ", between.strip(" ,;|\t-:()[]{}\"'=")))
         result.append(Pair(index, name, unit, explicit))
         last = token.end
     tail = _without_unit(line[last:], result[-1].unit if result else "")
