@@ -176,6 +176,9 @@ def _course(told: Costs) -> None:
     if not len(told.course):
         html.quiet(_("The log does not tell the time."))
         return
+    if len(told.course) == 1:
+        html.quiet(_("One line tells no course."))
+        return
     beginner.explain("course")
     seconds = told.course["seconds"]
     log = bool(seconds.min() > 0 and seconds.max() > 20 * seconds.median())

@@ -110,7 +110,7 @@ def _table(table: pa.Table, given: dict[str, list[str]], base: Baseline | None) 
             "loss": column.NumberColumn(_("Last loss"), format="%.4g", width=75),
             "beside": column.TextColumn(_("To the baseline"), width=145, help=_baseline_words(base)) if base else None,
             "progress": column.ProgressColumn(_("Progress"), format="%.0f%%", min_value=0, max_value=100, width=95),
-            "left": column.TextColumn(_("Time left"), width=110, help=_(LEFT_WORDS)),
+            "left": column.TextColumn(_("Time left"), width=150, help=_(LEFT_WORDS)),
             "cost": column.TextColumn(_("Cost"), width=80),
             "age": column.TextColumn(_("Last rows"), width=105),
             "tags": column.MultiselectColumn(_("Tags"), width=120, options=names, color="auto") if names else None,

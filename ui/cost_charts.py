@@ -29,12 +29,12 @@ Spec = dict[str, Any]
 def ledger(part: str, time: str, share: str, unit: str) -> Spec:
     """Return one bar that adds up, over the dataset PARTS (`name, title, from, until, lane, amount, share, tone, opacity`).
 
-    `from` and `until` are in `unit`, which stands behind the numbers of the axis.
+    `from` and `until` are in `unit`, which stands right behind the numbers of the axis: ` min`.
     """
     tones = sorted(set(TONES.values()))
     colour = alt.Color("tone:N", scale=alt.Scale(domain=tones, range=tones), legend=None)
     said = [alt.Tooltip("title:N", title=part), alt.Tooltip("amount:N", title=time), alt.Tooltip("share:N", title=share)]
-    axis = alt.Axis(title=None, grid=False, tickCount=6, labelExpr=f"format(datum.value, ',.4~g') + ' {unit}'")
+    axis = alt.Axis(title=None, grid=False, tickCount=6, labelExpr=f"format(datum.value, ',.4~g') + '{unit}'")
     bars = (
         alt.Chart(alt.NamedData(name=PARTS))
         .mark_bar(cornerRadius=2)

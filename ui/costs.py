@@ -9,20 +9,23 @@ from typing import Any
 import pandas as pd
 from babel.dates import format_skeleton, format_time
 from babel.numbers import format_currency
+from babel.units import format_unit
 
 from analysis.cost import CostReport
 from analysis.forecast import Forecast
 from analysis.ledger import PARTS, Item
+from analysis.time_left import Estimate
 from server.costs import Costs, Outlook, outlook
 from server.totals import Paid
 from storage.types import Run
 from ui import outcome
 from ui.cost_charts import TONES
 from ui.html import escape, figure, grid, icon, tag
-from ui.text import _, as_utc, duration, language, local, number, percent, say
+from ui.text import _, as_utc, duration, language, local, ngettext, number, percent, say
 from ui.words import as_sentence, first_up
 
 LONG = timedelta(days=200)
+UNFELT = 0.01  # a gain smaller than this share of the range of the final loss is none
 
 
 def money(value: float | None, currency: str) -> str:
@@ -54,11 +57,16 @@ def sentence(costs: Costs, run: Run) -> str:
     if costs.ends:
         words = dated(costs.ends, costs.ends[1] - timedelta(seconds=left.p50))
     else:
-        words = _("{middle} of running left, between {low} and {high}.").format(
-            middle=duration(left.p50), low=duration(left.p10), high=duration(left.p90)
-        )
-    sure = not costs.ends or costs.ends[1] > datetime.now(UTC)
+        words = _("{middle} of running left, between {low} and {high}.") if _span(left) else _("{middle} of running left.")
+        words = words.format(middle=duration(left.p50), low=duration(left.p10), high=duration(left.p90))
+    sure = not report.assumed and (not costs.ends or costs.ends[1] > datetime.now(UTC))
     return _banner(words, amounts, "event", "rv-warn" if report.warnings else "rv-good" if sure else "rv-none")
+
+
+def _span(left: Estimate) -> str:
+    """Return the range of the time left, nothing where its ends read the same."""
+    low, high = duration(left.p10), duration(left.p90)
+    return "" if low == high else _("{low} to {high}").format(low=low, high=high)
 
 
 def _assumption(report: CostReport) -> str:
@@ -142,8 +150,10 @@ def strip(costs: Costs) -> Iterator[str]:
     if report.elapsed is not None:
         yield figure(_("Time so far"), duration(report.elapsed), title=say(report.book.source) if report.book else "")
     if report.left is not None and not report.over:
-        words = _("{low} to {high}") if report.of_no_use is None else _("{low} to {high}, if it is finished all the same")
-        span = words.format(low=duration(report.left.p10), high=duration(report.left.p90))
+        span = _span(report.left)
+        if report.of_no_use is not None:
+            words = _("{low} to {high}, if it is finished all the same")
+            span = words.format(low=duration(report.left.p10), high=duration(report.left.p90))
         yield figure(_("Time left"), duration(report.left.p50), span, title=say(report.left.source))
     whole = report.total[1] if report.total else report.elapsed
     if whole is not None and (hours := model.gpu_hours(whole)) is not None:
@@ -164,13 +174,25 @@ def strip(costs: Costs) -> Iterator[str]:
         yield figure(_("Throughput"), rate, mfu, title=say(costs.throughput.formula))
 
 
-UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0))
+UNITS = (("second", 1.0), ("minute", 60.0), ("hour", 3600.0), ("day", 86_400.0))
 
 
 def unit_of(costs: Costs) -> tuple[str, float]:
-    """Return the unit in which the axis of the ledger counts, and its seconds: the largest of which there are more than two."""
+    """Return the unit in which the axis of the ledger counts, as it stands behind a number, and its seconds: the largest of
+    which there are more than two."""
     total = costs.report.book.seconds if costs.report.book else 0.0
-    return max((one for one in UNITS if one[1] * 2 < total), key=lambda one: one[1], default=UNITS[0])
+    name, seconds = max((one for one in UNITS if one[1] * 2 < total), key=lambda one: one[1], default=UNITS[0])
+    return _behind(name), seconds
+
+
+def _behind(unit: str) -> str:
+    """Return a unit of time as it stands behind a number, ` min` or `分钟`."""
+    return format_unit(0, f"duration-{unit}", length="short", locale=language()).removeprefix("0")
+
+
+def _took(seconds: float) -> str:
+    """Return how long a part took, short ones with decimals."""
+    return duration(seconds) if seconds >= 60 else number(seconds, digits=3) + _behind("second")
 
 
 def parts(costs: Costs) -> pd.DataFrame:
@@ -189,7 +211,7 @@ def parts(costs: Costs) -> pd.DataFrame:
                 "lane": "",
                 "from": at,
                 "until": at + length,
-                "amount": duration(item.seconds) if item.seconds >= 60 else f"{number(item.seconds, digits=3)} s",
+                "amount": _took(item.seconds),
                 "share": percent(item.share, digits=1),
                 "tone": TONES[item.name],
                 "opacity": 0.45 if item.name == "productive" else 1.0,
@@ -235,7 +257,7 @@ def _ledger_row(item: Item, costs: Costs, run: Run) -> str:
         name += " " + tag("a", escape(where), "rv-note", href=href, target="_self")
     swatch = tag("i", "", f"rv-swatch rv-{TONES[item.name]}", aria_hidden="true")
     cells = (
-        duration(item.seconds) if item.seconds >= 60 else f"{number(item.seconds, digits=3)} s",
+        _took(item.seconds),
         percent(item.share, digits=1),
         _gpu_hours(model.gpu_hours(item.seconds)),
         money(model.money(item.seconds), model.currency),
@@ -257,13 +279,15 @@ def basis(costs: Costs) -> list[tuple[str, str]]:
     report, model = costs.report, costs.report.model
     found = [(_("Time so far"), say(report.book.source))] if report.book else []
     if report.left is not None:
-        found.append((_("Time left"), "; ".join([say(report.left.source), *map(say, report.left.notes)])))
+        clock = report.book.notes if report.book else ()  # these have lines of their own
+        notes = [say(note) for note in report.left.notes if note not in clock]
+        found.append((_("Time left"), _("; ").join([say(report.left.source), *notes])))
         if report.left.if_lasts is not None and report.left.if_returns is not None:
             words = _("{lasts} if it stays as slow, {returns} if it is as fast again").format(
                 lasts=duration(report.left.if_lasts), returns=duration(report.left.if_returns)
             )
             found.append((_("While it is slow"), words))
-    if report.epoch is not None:
+    if report.epoch is not None and not (report.left is not None and report.left.source == report.epoch.text):
         found.append((_("epoch_time"), say(report.epoch.text)))
     names = {"gpus": _("Number of GPUs"), "gpu": _("Kind of GPU"), "price": _("Price"), "energy": _("Energy")}
     found += [(names[name], say(text)) for name, text in model.sources if name in names]
@@ -272,7 +296,11 @@ def basis(costs: Costs) -> list[tuple[str, str]]:
     if costs.communication is not None:
         found.append((_("Communication"), say(costs.communication.text)))
     if costs.size is not None:
-        words = _("{lines} lines and {bytes} bytes a step, {line} bytes a line").format(
+        words = ngettext(
+            "{lines} line and {bytes} bytes a step, {line} bytes a line",
+            "{lines} lines and {bytes} bytes a step, {line} bytes a line",
+            1 if costs.size.lines_per_step == 1 else 2,
+        ).format(
             lines=number(costs.size.lines_per_step, digits=3),
             bytes=number(costs.size.bytes_per_step, digits=3),
             line=number(costs.size.bytes_per_line, digits=3),
@@ -289,7 +317,9 @@ def buys(costs: Costs) -> str:
     words = _("Loss {now} now, {final} expected at the end ({low} to {high}).").format(
         now=number(loss.now), final=number(loss.final), low=number(loss.low), high=number(loss.high)
     )
-    if costs.gain is not None:
+    if costs.gain is not None and loss.now - loss.final < UNFELT * (loss.high - loss.low):
+        words += " " + _("What is still to be gained is too small to tell.")
+    elif costs.gain is not None:
         words += " " + _("Each further GPU-hour buys {gain}.").format(gain=number(costs.gain, digits=2))
     return words
 

@@ -54,6 +54,25 @@ def test_a_run_that_diverged_is_not_worth_finishing_and_the_number_is_a_conditio
     assert "finishing it from there is of no use. To finish it all the same takes" in said
     assert "if it is finished all the same" in said
     assert "Steps after the loss had gone up for good" in said
+    assert "if it is finished all the same" in words(app("health", run=run_id))
+    assert app("overview").dataframe[0].value["left"].tolist()[0].endswith(" if finished")
+
+
+def test_a_flat_run_has_no_gain_that_could_be_told_and_notes_are_joined_as_the_language_does(shop, app):
+    clock = [f"2026-03-01 {10 + i // 60:02d}:{i % 60:02d}:00" for i in range(1, 101)]
+    run = take(shop, "".join(f"[{at}] step: {i}/200, loss: 3.1\n" for i, at in enumerate(clock, 1)), "a.log")
+    said = words(app("cost", bound=PAID, run=run))
+    assert "What is still to be gained is too small to tell" in said
+    assert "日志的时间戳；未包含今后的故障" in words(app("cost", bound=PAID, run=run, lang="zh_CN"))
+
+
+def test_what_epoch_time_is_taken_for_is_said_wherever_its_time_left_stands(shop, app):
+    line = "Epoch:[1/1]({}/10000), loss: 7.2, logits_loss: 7.2, aux_loss: 0.0000, lr: 0.0005, epoch_time: {}.0min\n"
+    run = take(shop, "".join(line.format(100 * i, 60) for i in (1, 2)), "a.log")
+    shop.diagnosis(run)
+    assert "taken as what is left of the epoch, as MiniMind prints it" in words(app("cost", run=run))
+    assert "on an assumption" in words(app("health", run=run))
+    assert app("overview").dataframe[0].value["left"].tolist()[0].startswith("≈ ")
 
 
 def test_what_is_missing_is_said(shop, app):

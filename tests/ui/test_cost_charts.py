@@ -44,7 +44,15 @@ def test_every_part_of_the_ledger_has_a_colour() -> None:
     assert NAMES.keys() == cost_charts.TONES.keys()
 
 
-@pytest.mark.parametrize(("seconds", "unit"), [(90, "s"), (240, "min"), (3 * 3600, "h"), (5 * 86_400, "d"), (0, "s")])
+@pytest.mark.parametrize(
+    ("seconds", "unit"), [(90, " sec"), (240, " min"), (3 * 3600, " hr"), (5 * 86_400, " days"), (0, " sec")]
+)
 def test_the_axis_of_the_ledger_counts_in_a_unit_that_fits(seconds: float, unit: str) -> None:
     book = SimpleNamespace(seconds=seconds, items=())
     assert costs.unit_of(SimpleNamespace(report=SimpleNamespace(book=book)))[0] == unit
+
+
+def test_the_axis_of_the_ledger_counts_in_the_language_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "language", lambda: "zh_CN")
+    book = SimpleNamespace(seconds=240, items=())
+    assert costs.unit_of(SimpleNamespace(report=SimpleNamespace(book=book)))[0] == "分钟"
