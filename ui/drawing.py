@@ -15,7 +15,7 @@ from ui.controls import View
 
 Panels = dict[str, tuple[str, ...]]
 # Shared by all sessions and never changed: a copy for each, as st.cache_data makes, costs as much as drawing half of it.
-shared = st.cache_resource(max_entries=128, ttl=3600, show_spinner=False)
+shared = st.cache_resource(max_entries=48, ttl=3600, show_spinner=False)
 
 
 @dataclass(frozen=True)

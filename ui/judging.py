@@ -39,15 +39,16 @@ def judged(run: Run, version: int, profile: str | None = None) -> Judged | None:
 
 def make(run: Run, version: int, profile: str | None = None) -> Judged:
     """Judge the run as it is now."""
-    edition = service.get().edition(run.id)
+    edition, used = service.get().edition(run.id), profile or service.get().settings.profile
     diagnosis = state.diagnosis(run.id, version, profile, edition)
-    kept = state.store().diagnosis(run.id, profile or service.get().settings.profile)
-    return Judged(diagnosis, Glance.from_dict(kept[1].get("glance") if kept else None), f"{profile}-{version}-{edition}")
+    kept = state.store().diagnosis(run.id, used)
+    return Judged(diagnosis, Glance.from_dict(kept[1].get("glance") if kept else None), f"{used}-{version}-{edition}")
 
 
 @state.cached
 def _kept(run_id: str, made_for: int, edition: int) -> Judged:
-    kept, stamp = state.store().diagnosis(run_id, service.get().settings.profile), f"kept-{made_for}-{edition}"
+    used = service.get().settings.profile
+    kept, stamp = state.store().diagnosis(run_id, used), f"{used}-{made_for}-{edition}"
     if kept is None:
         return Judged(state.diagnosis(run_id, made_for, None, edition), Glance(), stamp)
     return Judged(Diagnosis.from_dict(kept[1]), Glance.from_dict(kept[1].get("glance")), stamp)

@@ -142,6 +142,33 @@ def test_the_curves_of_a_long_log_do_not_wait_for_its_first_diagnosis(shop, app,
     assert any(word in text for word in ("Healthy", "Watch", "Sick"))
 
 
+def test_who_looks_at_the_same_rows_in_the_same_way_shares_one_drawing(shop, app, monkeypatch):
+    run, made = take(shop, canonical(), "a.log"), []
+    monkeypatch.setattr(panels, "spec", lambda *args, spec=panels.spec, **named: made.append(1) or spec(*args, **named))
+    first = app("health", run=run)
+    again = app("health", run=run)
+    assert (len(made), spec(first), spec(again)) == (1, spec(first), spec(first))
+    app("health", run=run, lang="zh_CN")
+    app("health", {"log": True}, run=run)
+    assert len(made) == 3
+    rows = canonical(400).splitlines(keepends=True)
+    take(shop, "".join(rows[:399]), "b.log")
+    app("health", run=run)
+    assert len(made) == 3
+
+
+def test_a_drawing_is_made_anew_when_rows_come_and_when_they_are_judged_anew(shop, app, monkeypatch):
+    run, made = take(shop, canonical(), "a.log"), []
+    monkeypatch.setattr(panels, "spec", lambda *args, spec=panels.spec, **named: made.append(1) or spec(*args, **named))
+    app("health", run=run)
+    shop.store.rename_run(run, "another name")  # another version of the run
+    app("health", run=run)
+    assert len(made) == 2
+    shop._editions[run] += 1
+    app("health", run=run)
+    assert len(made) == 3
+
+
 def test_a_long_log_in_a_store_that_keeps_no_diagnosis_is_judged_all_the_same(shop, app):
     run = take(shop, canonical(200_000), "long.log")
     shop.settings = replace(shop.settings, read_only=True)
