@@ -65,7 +65,7 @@ class Item:
     def sentence(self) -> Text:
         """Return the part as a sentence with its amount, its share and its place."""
         amount, unit = readable(self.seconds)
-        return Text(SENTENCES[self.name], {"amount": amount, "unit": unit, "share": self.share, "step": self.step or 0})
+        return Text(SENTENCES[self.name], {"amount": amount, "unit": Text(unit), "share": self.share, "step": self.step or 0})
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,9 @@ class _Part:
 
 
 def readable(seconds: float) -> tuple[float, str]:
-    """Return an amount of time with the unit in which a person says it."""
-    return next(
-        ((seconds / size, unit) for size, unit in ((3600.0, "h"), (60.0, "min")) if seconds >= 2 * size), (seconds, "s")
-    )
+    """Return an amount of time with the unit in which a person says it, a message of its own."""
+    units = ((3600.0, N_("h")), (60.0, N_("min")))
+    return next(((seconds / size, unit) for size, unit in units if seconds >= 2 * size), (seconds, N_("s")))
 
 
 def ledger(segments: Sequence[Segment], *, findings: Sequence[Finding] = (), meaning: str | None = None) -> Ledger | None:

@@ -42,7 +42,7 @@ def paid(lines: Sequence[Line], wishes: Wishes, data_dir: Path | None) -> list[P
         Paid(
             line.run,
             facts,
-            line.glance.left[1] if line.glance.left else None,
+            line.glance.left[1] if line.glance.left and not line.glance.no_use else None,
             models[facts.gpus, facts.gpu],
             slow.get(line.run.id),
         )

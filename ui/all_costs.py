@@ -38,7 +38,7 @@ def show(wishes: Wishes) -> None:
         "run": None,
         "name": column.TextColumn(_("Run"), width=280),
         "week": column.TextColumn(_("Week"), help=_("of the last line by the clock of the log, else of when it came in")),
-        "left": column.NumberColumn(_("Hours left"), format="%.3g"),
+        "left": column.NumberColumn(_("Hours left"), format="%.3g", help=_("none where it is of no use to finish the run")),
         "goodput": column.ProgressColumn(_("Productive"), format="%.0f%%", min_value=0, max_value=100),
         "waste": column.TextColumn(_("Largest waste")),
     }
