@@ -43,6 +43,7 @@ from storage.reading.events import EventScanner
 from storage.reading.forms import Beyond, Seen, style_of_container
 from storage.reading.guess import guess
 from storage.reading.head import BYTES, Head
+from storage.reading.headings import Headings
 from storage.reading.merge import Merger
 from storage.reading.segments import Placer
 from storage.reading.tally import Tally
@@ -109,7 +110,7 @@ class LogReader:
         self._only = format_name
         self._decoder, self._head, self._placer, self._tally = Decoder(), Head(), Placer(), Tally()
         self._merger, self._events, self._config = Merger(), EventScanner(), ConfigScanner()
-        self._chronicle = Chronicle()
+        self._chronicle, self._headings = Chronicle(), Headings()
         self._settings: dict[str, Any] = {}
         self._unparsed: list[Unparsed] = []  # of the block that is being read
         self._more: list[np.ndarray] = []
@@ -312,16 +313,20 @@ class LogReader:
             lines, first = Lines(read.rest.data, read.rest.ends), int(read.rest.numbers[0])
             events = self._events.feed(lines, first, read.rest.numbers)
             self._config.feed(lines, first, read.rest.numbers)
+            if self._mode == "text":
+                self._headings.feed(lines, read.rest.numbers)
         self._tally.unparsed(read.unparsed, read.more)
         self._text.forms.next_block(read.forms)
         merged = self._merger.feed(read.parts, final=final)
+        if merged is not None:
+            merged = rows.under(merged, self._headings.above(merged["line"].to_numpy()))
         table, found = rows.place(merged, self._placer) if merged is not None else (ROW_SCHEMA.empty_table(), [])
         for event in found:
             if event.kind == "launch":
                 self._config.launched(event.line)
         if merged is not None:
             self._tally.rows(table)
-            for name in columns.PLANS:
+            for name in (*columns.PLANS, "epochs"):
                 if name in table.column_names:
                     self._text.columns.setdefault(name, Column(name, name, role="plan"))
             self._text.forms.place(table)
@@ -361,6 +366,7 @@ class LogReader:
             "events": self._events.state(),
             "chronicle": self._chronicle.state(),
             "config": self._config.state(),
+            "headings": self._headings.state(),
             "cells": self._cells.decode("utf-8", "replace")[-4096:],
         }
 
@@ -376,6 +382,7 @@ class LogReader:
         self._events.restore(state["events"])
         self._chronicle.restore(state["chronicle"])
         self._config.restore(state["config"])
+        self._headings.restore(state["headings"])
         self._cells = state.get("cells", "").encode()
         self._beyond.restore(state.get("beyond", [0, 0, ""]))
         self._long.restore(state["long"])

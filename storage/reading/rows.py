@@ -131,6 +131,29 @@ def place(table: pa.Table, placer: Placer) -> tuple[pa.Table, list[Event]]:
     return pa.table([*done, *measured], schema=schema), events
 
 
+def under(table: pa.Table, above: tuple[np.ndarray, np.ndarray] | None) -> pa.Table:
+    """Return the table with the epoch of the heading above each row that prints none; its plan may be that of the epoch."""
+    if above is None:
+        return table
+    epoch, epochs = _numbers(table, "epoch"), _numbers(table, "epochs")
+    lacks = np.isnan(epoch) & ~np.isnan(above[0])
+    if not lacks.any():
+        return table
+    total, planned = _numbers(table, "total_steps"), _numbers(table, columns.PLANNED)
+    found = {
+        "epoch": np.where(lacks, above[0], epoch),
+        "epochs": np.where(lacks & np.isnan(epochs), above[1], epochs),
+        columns.PLANNED: np.where(lacks & np.isnan(planned), total, planned),
+        "total_steps": np.where(lacks, np.nan, total),
+    }
+    for name, values in found.items():
+        if name in table.column_names:
+            table = table.set_column(table.column_names.index(name), name, pa.array(values, mask=np.isnan(values)))
+        elif not np.isnan(values).all():
+            table = table.append_column(name, pa.array(values, mask=np.isnan(values)))
+    return table
+
+
 def _with_plans(table: pa.Table, plans: np.ndarray) -> pa.Table:
     """Return the table with the planned steps of each row under the name of what they are the steps of."""
     if columns.PLANNED not in table.column_names and not ((plans == OF_RUN).any() and "steps_per_epoch" in table.column_names):

@@ -208,7 +208,7 @@ def _name(before: str) -> tuple[str | None, bool, str]:
         keep = bracket is not None and _is_unit_bracket(bracket.group(2))
         head = named[: bracket.start()] if bracket else named
         start = _segment(head)
-        name = (head[start:] + (bracket.group() if bracket and keep else "")).strip(" \"'\t/")
+        name = (head[start:] + (bracket.group() if bracket and keep else "")).strip(" \"'\t/:")
         return (name or None), True, before[: max(0, len(before) - len(before[-400:]))] + head[:start]
     core = _IS.sub("", core)
     if (suffix := known_suffix(core)) is not None and before != core[: len(core)] + "/":
