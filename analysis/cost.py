@@ -26,6 +26,7 @@ from messages import N_, Text
 
 HOUR = 3600.0
 GIVEN = N_("as given")
+UNKNOWN_GPU = N_("the table of GPUs does not know “{gpu}”: give price and power yourself")
 NO_PRICE = N_("no price: give one for a GPU and hour")
 BUDGET_SPENT = N_("the budget of {budget:,.0f} {currency} is spent: {spent:,.0f} so far")
 BUDGET_PASSED = N_(
@@ -122,6 +123,12 @@ class CostReport:
         return self.elapsed + left.p10, self.elapsed + left.p50, self.elapsed + left.p90
 
     @property
+    def notes(self) -> tuple[Text, ...]:
+        """Return what the time so far and the time left leave out or assume, each once."""
+        first = self.book.notes if self.book else ()
+        return (*first, *(note for note in (self.left.notes if self.left else ()) if note not in first))
+
+    @property
     def assumed(self) -> bool:
         """Say whether the time so far and left rest on what epoch_time is taken for, which its lines do not show yet."""
         return bool(self.epoch and self.epoch.assumed and self.book and self.book.source.template == AS_WHAT_IS_LEFT)
@@ -151,9 +158,7 @@ class CostReport:
             "cost": self._amounts(),
             "waste": [_item_dict(item, self.model) for item in self.book.waste] if self.book else None,
             "goodput": self.book.goodput if self.book else None,
-            "notes": [
-                note.to_dict() for note in (*(self.book.notes if self.book else ()), *(self.left.notes if self.left else ()))
-            ],
+            "notes": [note.to_dict() for note in self.notes],
             "warnings": [text.to_dict() for text in self.warnings],
             "missing": [text.to_dict() for text in self.missing],
         }
@@ -227,7 +232,7 @@ def cost_model(
 
 
 def _unknown_gpu(gpu: str | None) -> Text:
-    return Text(N_("the table of GPUs does not know “{gpu}”: give price and power yourself"), {"gpu": (gpu or "")[:80]})
+    return Text(UNKNOWN_GPU, {"gpu": (gpu or "")[:80]})
 
 
 def _listed_price(listed: Price | None) -> Text:
@@ -274,7 +279,8 @@ def cost_report(
 def _missing(model: CostModel) -> tuple[Text, ...]:
     sources = dict(model.sources)
     names = [name for name, value in (("gpus", model.gpus), ("price", model.price)) if value is None and name in sources]
-    return tuple(sources[name] for name in names)
+    unknown = (sources["gpu"],) if "price" in names and sources["gpu"].template == UNKNOWN_GPU else ()
+    return (*unknown, *(sources[name] for name in names))
 
 
 def _warnings(report: CostReport) -> tuple[Text, ...]:

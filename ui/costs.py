@@ -279,9 +279,8 @@ def basis(costs: Costs) -> list[tuple[str, str]]:
     report, model = costs.report, costs.report.model
     found = [(_("Time so far"), say(report.book.source))] if report.book else []
     if report.left is not None:
-        clock = report.book.notes if report.book else ()  # these have lines of their own
-        notes = [say(note) for note in report.left.notes if note not in clock]
-        found.append((_("Time left"), _("; ").join([say(report.left.source), *notes])))
+        clock = len(report.book.notes) if report.book else 0  # these have lines of their own
+        found.append((_("Time left"), _("; ").join(map(say, (report.left.source, *report.notes[clock:])))))
         if report.left.if_lasts is not None and report.left.if_returns is not None:
             words = _("{lasts} if it stays as slow, {returns} if it is as fast again").format(
                 lasts=duration(report.left.if_lasts), returns=duration(report.left.if_returns)
