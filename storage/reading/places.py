@@ -9,7 +9,7 @@ _FRACTION = re.compile(r"\s*(?:/|\bof\b)\s*$")
 _RANK = re.compile(r" *[0-9]{1,4}: ")  # srun --label
 _BAR = re.compile(  # a progress bar: percent, steps, clocks and pace
     r"(?P<percent>\d+)%\|[^|]*\|\s*(?P<step>\d[\d,.]*)(?:[kKM]?)/(?P<total>\d[\d,.]*)(?:[kKM]?) *\["
-    r"(?:(?P<elapsed_seconds>[\d:]+)<(?P<remaining_seconds>[\d:]+), *(?P<pace>[\d.]+)(?P<unit>s/it|it/s))?"
+    r"(?:(?P<elapsed_seconds>[\d:]+)<(?P<remaining_seconds>[\d:]+)(?:, *(?P<pace>[\d.]+)(?P<unit>s/it|it/s))?)?"
 )
 _RICH = re.compile(  # the same as Rich draws it, without percent and with a dot between the clocks
     r"(?:(?P<percent>\d+) ?% *)?(?:[\u2500-\u257f]+ *| {2,}(?=\d+/\d+ +[\d:]+ • ))(?P<step>\d+)/(?P<total>\d+) "

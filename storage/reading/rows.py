@@ -101,6 +101,7 @@ def metrics(table: pa.Table) -> list[str]:
 def place(table: pa.Table, placer: Placer) -> tuple[pa.Table, list[Event]]:
     """Return the canonical rows of a table of parts, and what the steps tell (launches, resumes)."""
     train = is_kind(table, "train")
+    table = _without_own_counters(table, train, placer)
     per_epoch, printed = _numbers(table, "steps_per_epoch"), _numbers(table, "step_printed")
     beyond = np.abs(printed) >= MAX_WHOLE
     if beyond.any():
@@ -151,6 +152,18 @@ def under(table: pa.Table, above: tuple[np.ndarray, np.ndarray] | None) -> pa.Ta
             table = table.set_column(table.column_names.index(name), name, pa.array(values, mask=np.isnan(values)))
         elif not np.isnan(values).all():
             table = table.append_column(name, pa.array(values, mask=np.isnan(values)))
+    return table
+
+
+def _without_own_counters(table: pa.Table, train: np.ndarray, placer: Placer) -> pa.Table:
+    """Return the table without step and plan of evaluations that count their own batches: `Validating 3/10` of a run of 600."""
+    plan = np.fmax.reduce([_numbers(table, name) for name in columns.PLANS])
+    of_run = placer.plan_before(np.where(train, plan, np.nan))
+    own = ~train & is_kind(table, "eval") & ~_array(table["anchor"]) & (plan != of_run) & ~np.isnan(plan) & ~np.isnan(of_run)
+    for name in ("step_printed", *columns.PLANS) if own.any() else ():
+        if name in table.column_names:
+            values = np.where(own, np.nan, _numbers(table, name))
+            table = table.set_column(table.column_names.index(name), name, pa.array(values, mask=np.isnan(values)))
     return table
 
 

@@ -90,6 +90,7 @@ class Placer:
         self.numbered = False  # some records printed no step and were numbered
         self.unsteady = 0  # the first line at which the steps were found to go back and forth
         self.beyond = 0  # the first line with a step that is too large
+        self._planned = _NAN  # as training records printed it last
         self._short = 0  # launches with hardly a record, one after the other
         self._launch = _Launch()
         self._events = 0
@@ -98,7 +99,7 @@ class Placer:
         """Return what must be remembered, JSON-able (NaN as None)."""
         launch = {key: None if value != value else value for key, value in asdict(self._launch).items()}
         told = {"numbered": self.numbered, "events": self._events, "unsteady": self.unsteady, "beyond": self.beyond}
-        told["short"] = self._short
+        told |= {"short": self._short, "planned": None if self._planned != self._planned else self._planned}
         return {"segments": self.segments, **told, "launch": launch}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -106,6 +107,7 @@ class Placer:
         self.segments, self.numbered, self._events = state["segments"], state["numbered"], state["events"]
         self.unsteady, self.beyond = state.get("unsteady", 0), state.get("beyond", 0)
         self._short = state.get("short", 0)
+        self._planned = _NAN if state["planned"] is None else state["planned"]
         self._launch = _Launch()
         for name, value in state["launch"].items():
             setattr(self._launch, name, _NAN if value is None and name != "per_epoch" else value)
@@ -130,6 +132,12 @@ class Placer:
             before = _filled(steps, ~np.isnan(steps), at)
             steps = np.where(telling, steps, np.where(np.isnan(rows.step), before, self._within_epoch(rows)))
         return Placed(steps, segments, plans, events)
+
+    def plan_before(self, plan: np.ndarray) -> np.ndarray:
+        """Return the plan that training printed last at each row; `plan`: what the next rows print, NaN for none."""
+        filled = _filled(plan, ~np.isnan(plan), self._planned)
+        self._planned = float(filled[-1]) if len(filled) else self._planned
+        return filled
 
     def _plan_of(self) -> int:
         """Return what planned steps are the steps of, as far as it is known."""

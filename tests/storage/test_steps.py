@@ -145,3 +145,34 @@ def test_the_steps_of_an_epoch_may_have_thousands_too() -> None:
     rows = [row for batch in batches for row in batch.rows.to_pylist()]
     assert [row["step"] for row in rows] == [39_696, 40_694, 40_695, 79_390]
     assert {(row["epoch"], row["epochs"], row["steps_per_epoch"]) for row in rows} == {(2.0, 3.0, 39_695.0)}
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluation"),
+    [
+        (
+            "Epoch {e}: 50%|###   | {s}/600 [00:10<00:10, 2.00it/s, loss=2.5]",
+            "Validating: 50%|##  | {s}/60 [00:10<00:10, 2.00it/s, val_loss=2.5]",
+        ),
+        ("Train: epoch {e} step {s}/600 loss 2.5", "Val: epoch {e} step {s}/60 loss 2.5"),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1 << 20, 211])
+def test_an_evaluation_that_counts_its_own_batches_stands_where_the_training_does(
+    train: str, evaluation: str, chunk: int
+) -> None:
+    lines = [
+        line.format(e=e, s=s)
+        for e in range(1, 4)
+        for line, steps in ((train, range(100, 601, 100)), (evaluation, range(20, 61, 20)))
+        for s in steps
+    ]
+    reader, data = LogReader("log"), "".join(line + "\n" for line in lines).encode()
+    batches = [
+        batch for start in range(0, len(data), chunk) for batch in reader.feed(data[start : start + chunk])
+    ] + reader.finish()
+    rows = [row for batch in batches for row in batch.rows.to_pylist()]
+    steps = [row["step"] for row in rows]
+    assert steps == sorted(steps)
+    assert [row["step"] for row in rows if row["kind"] == "eval"] == [600] * 3 + [1200] * 3 + [1800] * 3
+    assert {row.get("steps_per_epoch") for row in rows} <= {None, 600}
