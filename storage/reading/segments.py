@@ -98,7 +98,12 @@ class Placer:
     def state(self) -> dict[str, Any]:
         """Return what must be remembered, JSON-able (NaN as None)."""
         launch = {key: None if value != value else value for key, value in asdict(self._launch).items()}
-        told = {"numbered": self.numbered, "events": self._events, "unsteady": self.unsteady, "beyond": self.beyond}
+        told: dict[str, Any] = {
+            "numbered": self.numbered,
+            "events": self._events,
+            "unsteady": self.unsteady,
+            "beyond": self.beyond,
+        }
         told |= {"short": self._short, "planned": None if self._planned != self._planned else self._planned}
         return {"segments": self.segments, **told, "launch": launch}
 
