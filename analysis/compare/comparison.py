@@ -1,5 +1,6 @@
 """Two or more runs compared, in one object: what differs, what may be said, how large the difference is, what to make of it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -8,7 +9,7 @@ from typing import Any
 from analysis.compare.align import TITLES, Aligned, aligned, common_axes, common_metrics
 from analysis.compare.conditions import conditions, same
 from analysis.compare.config_diff import ConfigDiff, Row, config_diff
-from analysis.compare.difference import FEW, SEED_SPREAD
+from analysis.compare.difference import SEED_SPREAD, UNTOLD
 from analysis.compare.fairness import DATA_AXES, NOTE, Fairness, Reason, fairness
 from analysis.compare.group import groups, repeat_spread
 from analysis.compare.judged import Judged
@@ -41,8 +42,8 @@ ONE_RUN = N_("one run alone has nothing to be compared with: choose another")
 SAME_RUN = N_("the same run was named more than once: it is compared with the others once")
 TOO_MANY = N_("{count} runs are too many to compare one by one: the first {most} are; use the sweep for all")
 FEW_POINTS = N_(
-    "some pairs have few common points ({points}): if the losses were smoothed before they were printed, "
-    "their intervals are too narrow"
+    "some pairs have few common points ({points}), which don't tell whether the losses were averaged before they were printed: "
+    "differences below {least} % are not claimed"
 )
 NOT_THIS_METRIC = N_("the base and the other runs do not both print {metric}: {other} is compared")
 NOT_THIS_AXIS = N_("the base and the other runs do not both tell this x axis ({axis}): they are compared over {other}")
@@ -143,11 +144,12 @@ def compare(
 
 
 def _with_few_points(fair: Fairness, pairs: Sequence[Pair], axis: str | None) -> Fairness:
-    """Add what can't be seen in few common points: noise that goes on from row to row, as that of smoothed losses."""
-    points = [pair.differences[axis].points for pair in pairs if axis is not None and axis in pair.differences]
-    if not points or min(points) >= FEW:
+    """Add what can't be seen in few common points of a training loss: noise that goes on from row to row, as of averages."""
+    found = [pair.differences[axis] for pair in pairs if axis is not None and axis in pair.differences]
+    points = [one.points for one in found if one.few]
+    if not points:
         return fair
-    note = Reason("few_points", NOTE, Text(FEW_POINTS, {"points": min(points)}))
+    note = Reason("few_points", NOTE, Text(FEW_POINTS, {"points": min(points), "least": round(100 * math.expm1(UNTOLD))}))
     return replace(fair, reasons=(*fair.reasons, note))
 
 

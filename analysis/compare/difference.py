@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from analysis.compare.align import EQUAL, Aligned
+from analysis.losses import LOSSES
 from messages import N_, Text
 
 LEVEL = 0.96  # meant are 95 %: the noise is an estimate itself, and simulated repeats say what that costs
@@ -30,6 +31,9 @@ MOST_CARRIED = 0.97
 LONG_MEMORY, LEAST_FREE = 0.7, 9  # share carried on, independent points below which nothing but HIDDEN bounds the noise
 MANY = 200  # points around a course that tell the share carried on by themselves
 HIDDEN, SURE = 100, 3  # noise of a single batch over that of a change, for averages over up to so many; in how many deviations
+# Fewer than FEW points do not tell averages from single values at all. Two averages begun at their first rows may then lie as
+# far apart as the noise of those: 3 % a row is usual, so that 95 % of such pairs lie within this (in the logarithm).
+UNTOLD = 1.96 * math.sqrt(2) * 0.03
 SEED_SPREAD = 0.0025  # standard deviation between two repeats of one configuration, relative; measured, see docs/compare.md
 PERCENT, PLAIN = N_("{difference} % ± {error}"), N_("{difference} ± {error}")
 # `amount` is one of these two, `where` one of the messages of `EQUAL`: the interface translates them before it fills the gaps.
@@ -51,7 +55,7 @@ class Difference:
     value: relative difference of the first to the second, positive where the first is higher (logarithmic: ln a - ln b),
     None where nothing can be said. error: half of its interval. distinguishable: zero lies outside of it.
     points: common points behind it; first_is_better: None where not distinguishable. averages: the losses were averaged
-    before they were printed, and the points are too few for that.
+    before they were printed, and the points are too few for that. few: too few of a training loss to tell whether it was.
     """
 
     axis: str
@@ -63,6 +67,7 @@ class Difference:
     first_is_better: bool | None
     log: bool = True
     averages: bool = False
+    few: bool = False
 
     @property
     def relative(self) -> float | None:
@@ -138,7 +143,8 @@ def difference(
     freedom = freedom * (total / deviation) ** 4 if deviation > 0 else math.inf
     half = student_quantile(1 - (1 - LEVEL) / (2 * max(tests, 1)), round(min(max(freedom, 1.0), 1e5), 1)) * total
     hidden = hidden_noise(apart)
-    half = max(half, SURE * (hidden or 0.0))
+    few = curves.log and curves.metric in LOSSES and len(apart) < FEW
+    half = max(half, SURE * (hidden or 0.0), UNTOLD if few else 0.0)
     clear = abs(value) > half
     return Difference(
         curves.axis,
@@ -150,6 +156,7 @@ def difference(
         ((value > 0) == higher_is_better) if clear else None,
         curves.log,
         hidden is not None,
+        few,
     )
 
 

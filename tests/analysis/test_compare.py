@@ -768,3 +768,31 @@ def test_a_choice_that_the_runs_do_not_allow_is_said():
     assert any("kl: loss is compared" in note for note in notes)
     assert any("(Hours): they are compared over Step" in note for note in notes)
     assert compare([run("a"), run("b")], axis="step", metric="loss").notes == ()
+
+
+def averages(seed: int, rows: int = 10) -> np.ndarray:
+    """Return a loss of ten lines behind a long exponential average that was begun at its first row."""
+    raw = noisy(steps_of(rows), sigma=0.03, seed=seed)
+    out = [raw[0]]
+    for value in raw[1:]:
+        out.append(0.98 * out[-1] + 0.02 * value)
+    return np.array(out)
+
+
+def test_ten_averages_of_equal_runs_are_seldom_told_apart():
+    """Nothing in ten points shows that they are averages; without a bound nine of ten such pairs were called different."""
+    claims = 0
+    for seed in range(200):
+        a, b = (run(name, averages(2 * seed + n), config={"lr": n + 1}) for n, name in enumerate("ab"))
+        claims += compare([a, b]).pairs[0].kind in ("better", "worse")
+    assert claims <= 10
+    told = compare([a, b])
+    assert "below 9 % are not claimed" in next(one for one in told.fair.reasons if one.code == "few_points").text.render()
+
+
+def test_few_evaluations_are_told_apart_by_their_own_noise():
+    """An evaluation loss is no average over the rows before it."""
+    level = np.linspace(3, 2, 12)
+    told = compare([run("a", level, metric="eval_loss"), run("b", 0.95 * level, metric="eval_loss", config={"lr": 1})])
+    assert told.pairs[0].differences["step"].distinguishable
+    assert "few_points" not in codes(told)
