@@ -222,7 +222,9 @@ def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Co
             stamps = _stamps(column)
             if stamps is not None:
                 found.setdefault("timestamp", stamps)
-        elif (meaning := beside.get(name) or columns.resolve(name, units.get(name, ""))).position == "timestamp":
+        elif (meaning := _total_of(name, table) or beside.get(name) or columns.resolve(name, units.get(name, ""))).position == (
+            "timestamp"
+        ):
             if units.get(name) == "s":  # `23:59:50`, which says nothing of the day
                 _add(found, "time", columns.resolve("time", "s"), column.cast(pa.float64()), described)
                 continue
@@ -235,7 +237,27 @@ def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Co
             _add(found, name, meaning, column.cast(pa.float64()), described)
     for stamps in later:
         found.setdefault("timestamp", stamps)
+    if columns.PLANNED in found and "epoch" in found:
+        _of_run(found)
     return _kinds(table, found, second), found
+
+
+def _of_run(found: dict[str, pa.Array]) -> None:
+    """Take the plan of records whose epoch has a fraction as that of the run: they count its steps through."""
+    part = pc.fill_null(pc.not_equal(found["epoch"], pc.floor(found["epoch"])), False)
+    planned = found[columns.PLANNED]
+    found.setdefault("total_steps", pc.if_else(part, planned, None))
+    found[columns.PLANNED] = pc.if_else(part, None, planned)
+
+
+def _total_of(name: str, table: pa.Table) -> columns.Resolved | None:
+    """Return what the second number of a column of fractions (`step: 10/438`) is: how many there are of the first."""
+    base = name.removesuffix("_total")
+    position = columns.resolve(base).position if base != name and base in table.column_names else None
+    if position not in ("step", "epoch"):
+        return None
+    whole = "epoch" in map(columns.squash, table.column_names) and position == "step"
+    return columns.exact("epochs" if position == "epoch" else columns.PLANNED if whole else "total_steps")
 
 
 def _instants(printed: str, meaning: columns.Resolved, values: pa.Array, described: Mapping[str, Column]) -> pa.Array | None:

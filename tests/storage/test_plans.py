@@ -132,3 +132,22 @@ def test_one_line_an_epoch_without_a_plan_counts_every_epoch_too(step: int) -> N
     each = step or 1
     assert [row["step"] for row in rows] == list(range(step, step + 9 * each, each))
     assert report.segments == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted"),
+    [
+        ({"step": "{s}/100"}, [("total_steps", 100)]),
+        ({"epoch": "{e}/3", "step": "{s}/100"}, [("steps_planned", 100), ("steps_per_epoch", 100)]),
+        ({"epoch": "{e}.5", "step": "{s}/100"}, [("total_steps", 100)]),
+    ],
+)
+def test_fractions_in_json_are_plans(record: dict[str, str], wanted: list[tuple[str, float]]) -> None:
+    epochs = range(1, 4) if len(wanted) > 1 else range(1, 2)
+    lines = [
+        {k: v.format(e=e, s=s) for k, v in record.items()} | {"loss": 3 - s / 128} for e in epochs for s in range(10, 101, 10)
+    ]
+    rows, report = read("".join(json.dumps(line) + "\n" for line in lines))
+    assert plans(rows) == wanted
+    assert [row["step"] for row in rows] == list(range(10, 100 * len(epochs) + 1, 10))
+    assert not [column.name for column in report.columns if column.name.endswith("_total")]
