@@ -1,6 +1,6 @@
 """Runs of the store as comparisons see them, made once a version, and the conditions that people add to them.
 
-A run is read as a thousand buckets a metric, whatever its length, so twenty long runs are compared as quickly as short ones.
+A run is read as 500 buckets a metric, whatever its length, so twenty long runs are compared as quickly as short ones.
 """
 
 import threading
