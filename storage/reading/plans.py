@@ -31,11 +31,12 @@ _IN_FRONT = re.compile(  # of a time of the day: a level, a day without its year
     r"(?:(?:[A-Z][a-z]{2},? +){1,2}[0-9]{1,2} +|[0-9]{1,2}[/.-][0-9]{1,2}(?:[/.-][0-9]{2,4})?,? +)?"
 )
 _BY_UNIT = {  # numbers without a name that their unit explains
-    **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter"), "step_time_seconds"),
+    **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter", "秒/步", "毫秒/步"), "step_time_seconds"),
     **dict.fromkeys(("it/s", "iter/s", "steps/s"), "steps_per_second"),
     **dict.fromkeys(("tok/s", "tokens/s", "k tok/s", "K tok/s"), "tokens_per_second"),
     **dict.fromkeys(("samples/s", "samples/sec"), "samples_per_second"),
 }
+_PACES = ("time", "speed", "耗时", "用时", "速度")  # names whose unit says more
 _FILE_NAME = re.compile(r"\.(?:pyx?|ipynb|cpp|hpp|cuh?|cc|c|h|so|go|rs|jl|java|scala|js|ts|sh|json|yaml|txt)$")
 
 
@@ -146,12 +147,12 @@ def undeclared(line: str, found: list[tokens.Token], *, counted: bool = False) -
             continue
         if _is_place_in_source(line, found[pair.token], pair.name) or _NO_METRIC.search(pair.name):
             continue
-        if _BY_UNIT.get(pair.unit) and pair.name.lower() in ("time", "speed"):
+        if _BY_UNIT.get(pair.unit) and pair.name.lower() in _PACES:
             continue
         if pair.explicit or columns.is_known(pair.name) or pair.name.islower():
             builder.metric(pair.token, pair.name, pair.unit)
     for pair in understood.pairs:
-        name = _BY_UNIT.get(pair.unit) if (pair.name or "time").lower() in ("time", "speed") else None
+        name = _BY_UNIT.get(pair.unit) if (pair.name or "time").lower() in _PACES else None
         if name and name not in builder.taken and pair.token not in builder.used:
             builder.metric(pair.token, pair.name or name, pair.unit, name=name)
     places.clocks(builder)
