@@ -40,8 +40,6 @@ _ORDINAL = re.compile(r" ?(?:/ ?[0-9]+ ?)?(轮|步)")  # behind `第 3`
 _GLUED_UNIT = re.compile(
     r"(?:[%℃]|/s(?:ec)?(?:/[a-z]+)?(?![\w/])|(?:毫秒|秒)/步|毫秒|秒|分钟|小时|[°µA-Za-z][°A-Za-z]*(?:/[A-Za-z]+)*)"
 )
-    r"(?:[%℃]|/s(?:ec)?(?:/[a-z]+)?(?![\w/])|(?:毫秒|秒)/步|毫秒|秒|分钟|小时|[°µA-Za-z][°A-Za-z]*(?:/[A-Za-z]+)*)"
-)
 _SPACED_UNIT = re.compile(r" ?(%|℃|°C|[A-Za-zµ]+(?:/[A-Za-z]+){0,2})(?=[\s,;|)\]}]|$)")
 _WRAPPER = re.compile(r"(?:[A-Za-z_][\w.]*\()?[\s\"'\[({$]*$")
 _IS = re.compile(r" (?:is|was)\s*$")  # `loss is 0.5`
