@@ -60,7 +60,7 @@ class ConfigDiff:
 
     rows: conditions (also equal and unknown ones) and settings that differ, variables first. six, groups: status of each
     condition class and group with the titles of what differs or is not known. equal: how many settings are equal.
-    more: rows left out of a long list.
+    more: rows left out of a long list. variables: how many there are, those left out too.
     """
 
     rows: tuple[Row, ...]
@@ -68,6 +68,7 @@ class ConfigDiff:
     groups: Mapping[str, tuple[str, tuple[str, ...]]]
     equal: int = 0
     more: int = 0
+    variables: int = 0
 
     @property
     def varied(self) -> tuple[Row, ...]:
@@ -90,7 +91,8 @@ def config_diff(said: Sequence[Mapping[str, Said]], configs: Sequence[Mapping[st
     rows.sort(key=lambda row: (not row.varied, order[row.status], row.neutral, row.follows, not row.known))
     six = {name: _status([row for row in [*table, *settings] if row.six == name]) for name in SIX}
     groups = {name: _status([row for row in [*table, *settings] if row.group == name]) for name in GROUPS}
-    return ConfigDiff(tuple(rows[:MOST_ROWS]), six, groups, equal, max(len(rows) - MOST_ROWS, 0))
+    variables = sum(row.varied for row in rows)
+    return ConfigDiff(tuple(rows[:MOST_ROWS]), six, groups, equal, max(len(rows) - MOST_ROWS, 0), variables)
 
 
 def _condition(name: str, said: Sequence[Mapping[str, Said]]) -> Row:

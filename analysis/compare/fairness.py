@@ -170,8 +170,8 @@ def _variables(pair: ConfigDiff, a: str, b: str) -> Found:
     else:
         more = [Text(MORE)] if len(varied) > SEVERAL else []
         what = listed([*(title_of(row) for row in varied[:SEVERAL]), *more])
-        gaps = {"a": a, "b": b, "count": len(varied), "what": what}
-        template = N_("{b} differs from {a} in {count} variables ({what}): not a single-variable comparison")
+        gaps = {"a": a, "b": b, "count": pair.variables, "what": what}
+        template = N_("{b} differs from {a} in {count:,} variables ({what}): not a single-variable comparison")
         yield "several_variables", WARN, Text(template, gaps)
 
 

@@ -140,6 +140,9 @@ def test_ten_thousand_settings_and_types_that_clash_are_compared():
     told = compare([run("a", config=one), run("b", config=other)])
     assert len(told.diff.rows) == 500
     assert told.diff.more > 2000
+    assert told.diff.variables == told.diff.more + len(told.diff.rows)
+    said = next(reason for reason in told.fair.reasons if reason.code == "several_variables").text.render()
+    assert f"in {told.diff.variables:,} variables" in said
     json.dumps(as_dict(told), default=str)
 
 
