@@ -26,6 +26,7 @@ UP, DOWN, SAME = "up", "down", "same"
 CLEAR = {"loss_noise": 0.3, "early_loss": 0.01, "last_loss": 0.01, "throughput": 0.05, "memory": 0.02}  # relative, else STILL
 STILL = 0.03
 EARLY = (0.05, 0.15)  # share of the common steps
+LOSS_LEVELS = frozenset({"early_loss", "last_loss"})
 LEAST_LOSSES = 4  # points of a curve that tell early from last
 METRICS = {
     "memory": N_("memory"),
@@ -90,14 +91,24 @@ def rules() -> tuple[tuple[str, str, str], ...]:
 
 
 def expectations(
-    old: Subject, new: Subject, old_said: Mapping[str, Said], new_said: Mapping[str, Said], varied: Sequence[Row]
+    old: Subject,
+    new: Subject,
+    old_said: Mapping[str, Said],
+    new_said: Mapping[str, Said],
+    varied: Sequence[Row],
+    *,
+    levels: bool = True,
 ) -> tuple[Expectation, ...]:
-    """Return what the changes from one run to another should do to its figures, and did. Empty for several variables."""
+    """Return what the changes from one run to another should do to its figures, and did. Empty for several variables.
+
+    levels: those of their losses compare; where they do not, nothing is expected of them.
+    """
     if len(varied) != 1:
         return ()
     row = varied[0]
     way = direction(row)
     rising = [(metric, goes) for condition, metric, goes in rules() if condition == row.key]
+    rising = [rule for rule in rising if levels or rule[0] not in LOSS_LEVELS]
     if way is None or not rising:
         return ()
     before, after = _figures(old, old_said, new), _figures(new, new_said, old)

@@ -85,7 +85,7 @@ def pair_of(
     broken: Set[str] = frozenset(),
 ) -> Pair:
     """Return a run beside the base; fair: what may be said of these two. broken: ids of runs that diverged or are NaN."""
-    expected = expectations(base.subject, one.subject, base.said, one.said, varied)
+    expected = expectations(base.subject, one.subject, base.said, one.said, varied, levels=fair.absolute)
     if fair.refusal is not None:
         return Pair(position, REFUSED, fair.refusal, {}, varied, None, expected)
     if view.metric is None or view.axis is None:

@@ -799,3 +799,12 @@ def test_few_evaluations_are_told_apart_by_their_own_noise():
     told = compare([run("a", level, metric="eval_loss"), run("b", 0.95 * level, metric="eval_loss", config={"lr": 1})])
     assert told.pairs[0].differences["step"].distinguishable
     assert "few_points" not in codes(told)
+
+
+def test_nothing_is_expected_of_losses_whose_levels_do_not_compare():
+    """Other programs: a first loss that is higher tells nothing about the learning rate."""
+    a = run("a", config={"lr": 1e-3}, program="one")
+    b = run("b", 2 * law(steps_of(400)), config={"lr": 1e-4}, program="other")
+    told = compare([a, b])
+    assert "other_program" in codes(told)
+    assert not any("loss" in one.metric and one.metric != "loss_noise" for one in told.pairs[0].expected)
