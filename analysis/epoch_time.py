@@ -42,7 +42,8 @@ FORM_OF_MINIMIND = ("epochs", "lr")  # what its lines print beside their place i
 MOST_LINES, MANY_LINES, LEAST_LINES, MOST_OUTAGES = 240, 10, 3, 3
 WANDER = 0.015  # the mean pace of a healthy run may be so unsteady (bench/cost.py), so a difference up to that says nothing
 SLOW_STRETCH = 4.5  # ÷ lines³: what one slow stretch or hang may add, in few lines; in many it has a shape of its own
-PLAUSIBLE, PLAUSIBLE_FEW = 0.1, 0.05  # unsteadiness of a reading that may be believed, in many lines and in few
+PLAUSIBLE, PLAUSIBLE_FEW = 0.2, 0.05  # unsteadiness of a reading that may be believed, in many lines and in few
+FAR_OFF = 0.3  # unsteadiness of a reading that is none even with outages left out
 AS_GOOD = 0.005  # a reading is assumed only if no other is steadier by more
 BY_CLOCK = (0.9, 1.5)  # minutes passed in a minute of the clock: a step time does not see what lies between steps
 LONGEST_EPOCH = 30 * 24 * 60.0  # minutes: a reading that implies a longer epoch is not believed
@@ -165,12 +166,16 @@ def _tells(needed: dict[str, float], lines: int) -> bool:
 
 
 def _by_steps(lines: Lines) -> dict[str, float]:
-    """Return how unsteady each reading is, steps being what a steady pace does; with outages where none fits without."""
+    """Return how unsteady each reading is, steps being what a steady pace does.
+
+    Where none fits, many lines are read with outages; those make much fit, so the others must then be far off.
+    """
     few = lines.thinned(MOST_LINES)
     needed = {name: _unsteady(few, name, None) for name in MEANINGS}
     if len(lines) < MANY_LINES or min(needed.values()) <= PLAUSIBLE:
         return needed
-    return {name: _unsteady(few, name, None, outages=min(len(lines) // MANY_LINES, MOST_OUTAGES)) for name in MEANINGS}
+    cut = {name: _unsteady(few, name, None, outages=min(len(lines) // MANY_LINES, MOST_OUTAGES)) for name in MEANINGS}
+    return cut if sorted(cut.values())[1] > FAR_OFF else needed
 
 
 def _by_clock(segment: Segment, lines: Lines) -> dict[str, float] | None:
