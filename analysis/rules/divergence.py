@@ -9,12 +9,12 @@ What to do: Stop the run and restore the best checkpoint before the rise began. 
 order of the data at that step; restart with a lower rate.
 
 Source: early stopping compared with the best so far, in the noise of the run's own block means and with a Mann-Kendall
-trend, so that a run of bad luck is not called a rise.
+trend, so that a run of bad luck is not called a rise. A clear slope is known sooner, by its likelihood ratio against a level
+course and against a step.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import bottleneck as bn
 import numpy as np
@@ -25,10 +25,11 @@ from analysis.clues import stage_changed
 from analysis.episodes import Episode, episodes
 from analysis.evidence import fact, finding_at, median_fact, times, unlog, where
 from analysis.findings import Finding, Severity
-from analysis.ladder import Octave, ladder
+from analysis.ladder import Octave, block_noise, ladder
 from analysis.losses import loss_kind
 from analysis.noise import WINDOW, Track, first_level, track
 from analysis.segment import Segment
+from analysis.turns import sloping, stepping
 from analysis.warm_restarts import by_schedule
 from messages import N_, Text
 
@@ -37,6 +38,8 @@ LEVEL = True
 COARSE = 16  # rows by which the begin of a rise may be off
 ROWS = 24
 SHAPE_BLOCKS = 16
+MERGED = (1, 2, 4, 8)  # blocks that are one when a slope is looked for: a slow one needs more rows to be clear
+RATHER = 2.0  # standard deviations: 2 ln of the likelihood ratio of a slope against a step is their square
 BEST_ROWS = 128  # a level that was held for more than half of them is one: a dip to repeated samples is none
 SHORT = 200  # rows, or share of the run, for which a rise that came back is a bump and no divergence
 SHORT_SHARE = 0.04
@@ -63,6 +66,7 @@ class Limits:
     of_first: float = 0.005
     short: float = 0.55
     long: float = 0.5
+    slope: float = 6.0
 
 
 def check(
@@ -73,17 +77,19 @@ def check(
     least_of_first: float = Limits.of_first,
     trend_short: float = Limits.short,
     trend_long: float = Limits.long,
+    slope_factor: float = Limits.slope,
 ) -> Iterator[Finding]:
     """Yield each steady rise of the main loss.
 
     noise_factor: standard errors of a block mean, least_rise: share of the level, least_of_first: share of the first loss,
     by all of which three blocks in a row must exceed the best three-block median.
     trend_short, trend_long: least Mann-Kendall trend over 8 or 16 blocks.
+    slope_factor: standard deviations by which a slope over 16 blocks stands out, so that no more than the least rise is asked.
     """
     main = loss_kind(segment).main
     if main is None:
         return
-    limits = Limits(noise_factor, least_rise, least_of_first, trend_short, trend_long)
+    limits = Limits(noise_factor, least_rise, least_of_first, trend_short, trend_long, slope_factor)
     loss = track(segment, main)
     for rise in rises(segment, main, limits):
         highest = float(np.median(loss.x[rise.first : rise.end][-20:]))
@@ -99,9 +105,7 @@ def rises(segment: Segment, column: str, limits: Limits = Limits()) -> tuple[Ris
 
 def _rising(segment: Segment, column: str, limits: Limits) -> Iterator[Rise]:
     loss = track(segment, column)
-    least = limits.least, limits.of_first * first_level(loss)
-    trends = limits.short, limits.long
-    yield from _rises(ladder(segment, loss), episodes(segment, column), limits.noise, least, trends)
+    yield from _rises(ladder(segment, loss), episodes(segment, column), limits, limits.of_first * first_level(loss))
 
 
 def check_articles(segment: Segment, *, least_rise: float = 0.1, late: float = 0.5, level_rows: int = 20) -> Iterator[Finding]:
@@ -127,34 +131,47 @@ def check_articles(segment: Segment, *, least_rise: float = 0.1, late: float = 0
     yield _finding(segment, main, loss, Rise(first, known, end, float(lowest[known]), float(loss.scale[known])))
 
 
-def _rises(
-    octaves: tuple[Octave, ...],
-    jumps: tuple[Episode, ...],
-    factor: float,
-    least: tuple[float, float],
-    trends: tuple[float, float],
-) -> Iterator[Rise]:
+def _rises(octaves: tuple[Octave, ...], jumps: tuple[Episode, ...], limits: Limits, of_first: float) -> Iterator[Rise]:
     """Walk once through the blocks in the order in which they were completed."""
     open_rise: Rise | None = None
     for octave in octaves:
         smooth = _medians(octave, 3)
         best = np.concatenate(([np.nan] * 3, np.fmin.accumulate(_levels(octave))[:-3]))[: len(smooth)]
-        limit = np.fmax(np.fmax(factor * octave.noise, least[0]), np.log1p(least[1] * np.exp(-np.maximum(best, -20))))
+        least = np.fmax(limits.least, np.log1p(of_first * np.exp(-np.maximum(best, -20))))
+        limit = np.fmax(limits.noise * octave.noise, least)
         above = _three(octave.means > best + limit)
-        rising = (_trend(octave.means, 8) > trends[0]) | (_trend(octave.means, 16) > trends[1])
+        rising = (_trend(octave.means, 8) > limits.short) | (_trend(octave.means, 16) > limits.long)
+        clear = _clear(octave, best + least, limits.slope)
         for block in range(octave.judge, len(octave.means)):
             row = octave.row(block)
-            if open_rise is not None and smooth[block] <= open_rise.best + max(2 * open_rise.noise, least[0] / 2):
+            if open_rise is not None and smooth[block] <= open_rise.best + max(2 * open_rise.noise, limits.least / 2):
                 yield Rise(open_rise.first, open_rise.known, row, open_rise.best, open_rise.noise)
                 open_rise = None
-            elif open_rise is None and above[block] and rising[block]:
-                begun = _begin(octave, block, best[block], limit[block])
+            elif open_rise is None and (clear[block] or (above[block] and rising[block])):
+                begun = _begin(octave, block, best[block], limit[block] if above[block] else least[block])
                 far = octave.means[block - 2 : block + 1].min() - best[block] > FAR
-                sloping = far or _slopes(octave.means, block)
-                if sloping and not _is_jump(octave, jumps, begun, block, limit[block]):
+                sloped = far or clear[block] or _slopes(octave.means, block)
+                if sloped and not _is_jump(octave, jumps, begun, block, limit[block]):
                     open_rise = Rise(begun, row, None, float(best[block]), float(octave.noise[block]))
     if open_rise is not None:
         yield open_rise
+
+
+def _clear(octave: Octave, lowest: np.ndarray, factor: float) -> np.ndarray:
+    """Say at which blocks (k,) a slope stands out: `factor` standard deviations over a level course, RATHER over a step, and
+    with its last two values above `lowest` (k,). Noise is measured at each size, so wander enters as it is in this run."""
+    result = np.zeros(len(octave.means), dtype=bool)
+    for size in MERGED:
+        count = len(octave.means) // size
+        if count < SHAPE_BLOCKS:
+            break
+        means = octave.means[: count * size].reshape(count, size).mean(axis=1)
+        noise, windows = block_noise(means)[SHAPE_BLOCKS - 1 :], sliding_window_view(means, SHAPE_BLOCKS)
+        slope, step = sloping(windows), stepping(windows)
+        ends = np.arange(SHAPE_BLOCKS, count + 1) * size - 1
+        ok = (slope > factor * noise) & (slope**2 - step**2 > (RATHER * noise) ** 2)
+        result[ends] |= ok & (windows[:, -2:].min(axis=1) > lowest[ends])
+    return result
 
 
 def _medians(octave: Octave, blocks: int) -> np.ndarray:
@@ -194,26 +211,9 @@ def _trend(means: np.ndarray, width: int) -> np.ndarray:
 
 def _slopes(means: np.ndarray, block: int) -> bool:
     """Say whether the last blocks look more like the start of a slope than like a step to a new level (changed data)."""
-    y = means[max(block + 1 - SHAPE_BLOCKS, 0) : block + 1]
-    errors = {name: min(_misfit(y, shape) for shape in shapes) for name, shapes in _shapes(len(y)).items()}
-    return errors["slope"] < 0.7 * errors["step"]
-
-
-@cache
-def _shapes(count: int) -> dict[str, tuple[np.ndarray, ...]]:
-    """Return the two families of shapes (count,): flat and then a slope, flat and then a step
-    (which may fall within a block), wherever it begins."""
-    at = np.arange(count)
-    starts = range(1, count - 1)
-    slopes = tuple(np.maximum(at - start, 0.0) for start in range(count - 3))
-    edges = ((at > start) + share * (at == start) for start in starts for share in (0.25, 0.5, 0.75, 1.0))
-    return {"slope": slopes, "step": tuple(edges)}
-
-
-def _misfit(y: np.ndarray, shape: np.ndarray) -> float:
-    """Return the squared error of the best a + b * shape."""
-    shape, y = shape - shape.mean(), y - y.mean()
-    return float(((y - shape * (shape @ y) / (shape @ shape)) ** 2).sum())
+    window = means[None, max(block + 1 - SHAPE_BLOCKS, 0) : block + 1]
+    spread = window.var() * window.size
+    return bool(spread - sloping(window)[0] ** 2 < 0.7 * (spread - stepping(window)[0] ** 2))
 
 
 def _begin(octave: Octave, block: int, best: float, limit: float) -> int:

@@ -9,7 +9,8 @@ good training loss beside it may also mean that the data are contaminated.
 What to do: Take the checkpoint of the best evaluation named here. Stop early, use more data or fewer epochs, raise dropout
 or weight decay; check whether training and evaluation data overlap or differ.
 
-Source: early stopping against the best evaluation, in the noise of the evaluations themselves.
+Source: early stopping against the best evaluation; a turn is clear by its likelihood ratio against a level course, in the
+noise of the evaluations themselves.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 
 import bottleneck as bn
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from analysis.attribution import explain
 from analysis.evaluations import Evaluations, evaluations, jumped, noise_of, where_of
@@ -26,11 +28,13 @@ from analysis.findings import Evidence, Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
 from analysis.segment import Segment
+from analysis.turns import sloping
 from messages import N_, Text
 
 NEEDS = ("loss|logits_loss", "eval_loss|epoch")
 LEVEL = True
-LEAST = 5  # evaluations
+WINDOWS = (5, 6, 8, 12, 16, 32, 64)  # evaluations that are looked at together: before the turn they may have been falling
+WORSE = 2.0  # standard deviations by which each of the last two is worse than the best, so that one alone is no turn
 JUMP, JUMP_EFFECT = 6.0, 0.05  # as the rule about jumps of the evaluation has it
 MEMORY_EPOCHS, MEMORY_LOSS, MEMORY_SHARE = 3.0, 0.05, 0.03
 
@@ -46,13 +50,11 @@ class Worse:
     lowest: tuple[float, float] = (0.0, 0.0)
 
 
-def check(
-    segment: Segment, *, patience: int = 3, noise_factor: float = 3.6, least_rise: float = 0.005, clear_rise: float = 0.015
-) -> Iterator[Finding]:
+def check(segment: Segment, *, noise_factor: float = 4.0, least_rise: float = 0.005) -> Iterator[Finding]:
     """Yield each stretch in which evaluations are worse than the best while the training loss is below what it was there.
 
-    patience: evaluations since the best; noise_factor: standard deviations of one evaluation, least_rise: share of the best,
-    both of which the median of the last three must pass; clear_rise: share at which two evaluations are enough.
+    noise_factor: standard deviations of one evaluation by which a slope upwards stands out of a level course; least_rise: share
+    of the best by which the last two evaluations are worse, both.
     """
     known, main = evaluations(segment), loss_kind(segment).main
     if main is None:
@@ -61,7 +63,7 @@ def check(
     if known is None:
         yield from _memorised(segment, main, loss)
         return
-    for worse in _joined(_stretches(known, loss, patience, noise_factor, (least_rise, clear_rise)), least_rise):
+    for worse in _joined(_stretches(known, loss, noise_factor, least_rise), least_rise):
         yield _finding(segment, main, loss, known, worse)
 
 
@@ -104,29 +106,37 @@ def _joined(stretches: Iterable[Worse], least: float) -> Iterator[Worse]:
         yield last
 
 
-def _stretches(known: Evaluations, loss: Track, patience: int, factor: float, rise: tuple[float, float]) -> Iterator[Worse]:
+def _stretches(known: Evaluations, loss: Track, factor: float, least: float) -> Iterator[Worse]:
     x = np.log(known.loss)
     change = np.diff(x, prepend=x[:1])
     x = x - np.cumsum(np.where(np.r_[False, jumped(x, JUMP, np.expm1(JUMP_EFFECT))], change, 0.0))  # of what is evaluated
     noise = noise_of(x)
+    turned = _turned(x) > factor * noise
     smooth = np.r_[x[:2], bn.move_median(x, 3, 3)[2:]] if len(x) > 2 else x
     best, current = 0, None
     for at in range(1, len(x)):
         if smooth[at] < smooth[best]:
             best = at
         if current is not None:
-            if smooth[at] <= smooth[current.best] + max(noise[at], rise[0]):
+            if smooth[at] <= current.lowest[1] + max(noise[at], least):
                 yield replace(current, back=at)
                 current = None
             continue
-        limit = smooth[best] + max(factor * noise[at], np.log1p(rise[0]))
-        slowly = at - best >= patience and smooth[at] > limit
-        clearly = at - best >= 2 and x[at - 1 : at + 1].min() > max(limit, smooth[best] + np.log1p(rise[1]))
-        if at >= LEAST - 1 and (slowly or clearly) and _training(loss, known, at) < _training(loss, known, best):
+        worse = x[at - 1 : at + 1].min() > smooth[best] + max(WORSE * noise[at], np.log1p(least))
+        if turned[at] and worse and _training(loss, known, at) < _training(loss, known, best):
             lowest = max(best - 2, 0) + int(np.argmin(x[max(best - 2, 0) : best + 1]))
             current = Worse(lowest, at, None, (float(np.log(known.loss[lowest])), float(smooth[best])))
     if current is not None:
         yield current
+
+
+def _turned(x: np.ndarray) -> np.ndarray:
+    """Return how much of the spread of the last evaluations a slope upwards explains, at each (k,); 0 while they are few."""
+    result = np.zeros(len(x))
+    for count in WINDOWS:
+        if count <= len(x):
+            result[count - 1 :] = np.maximum(result[count - 1 :], sloping(sliding_window_view(x, count), after=2))
+    return result
 
 
 def _training(loss: Track, known: Evaluations, at: int) -> float:

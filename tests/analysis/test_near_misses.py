@@ -54,6 +54,20 @@ def test_an_evaluation_that_turns_is_known_within_a_twentieth_of_the_run() -> No
     assert 2400 <= (finding.known_step or 0) <= 2700
 
 
+@pytest.mark.parametrize("seed", [3, 13])
+def test_evaluations_that_stand_still_do_not_get_worse_by_the_luck_of_the_best(seed: int) -> None:
+    segment = with_evaluations(simulate(rows=2000, seed=seed).segment, every=20)
+    luck = np.random.default_rng(seed).standard_normal(len(segment.evals))
+    assert alarms("overfit", replace(segment, evals=segment.evals.assign(eval_loss=2.5 * np.exp(0.01 * luck)))) == []
+
+
+@pytest.mark.parametrize("seed", [1, 6, 7])
+def test_a_clear_divergence_of_a_short_run_is_known_within_a_twentieth_of_it(seed: int) -> None:
+    told = simulate(rows=800, seed=seed, fault="divergence")
+    (finding,) = alarms("divergence", told.segment)
+    assert 0 < (finding.known_step or 0) - told.labels[0].first_row <= 40
+
+
 def test_a_plateau_is_counted_in_steps_not_in_rows() -> None:
     """A log that prints its first steps one by one and later every fiftieth has its whole fall in few rows."""
     whole = simulate(rows=12_000, seed=4, kind="constant").segment
