@@ -6,9 +6,10 @@ pace that is steady but for start-up; the wrong ones imply a pace that falls or 
 unsteady is a number (`analysis.steady`). A meaning is told when every other needs a pace so much less steady that no wander,
 and in few lines no slow stretch, makes up for it. A clock that the log prints beside it serves in place of the steps.
 
-Until then it is not decidable, and there is no meaning. Where the lines have the form of MiniMind and its many heirs, which
-print what is left (`spent / done * left // 60` or `spent / done * all // 60 - spent // 60`), estimates go on that
-assumption, which is named as one, and hold what the other possible meanings would make of them.
+Until then the course does not decide. MiniMind and its many heirs print what is left (`spent / done * left // 60` or
+`spent / done * all // 60 - spent // 60`): a log whose header is MiniMind's is read so. Where only the lines have its form,
+there is no meaning; estimates go on that assumption, which is named as one, and hold what the other possible meanings would
+make of them.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,10 @@ CHOSEN = {
     "elapsed": N_("epoch_time is read as what has passed of the epoch, as you chose"),
     "total": N_("epoch_time is read as the time of a whole epoch, as you chose"),
 }
+BY_PROGRAM = N_(
+    "epoch_time is what is left of the epoch: the header of the log is MiniMind's, which prints it so "
+    "(its course can't tell yet; lines so far: {rows})"
+)
 ASSUMED = N_(
     "what epoch_time means can't be told yet (lines so far: {rows}); it is taken as what is left of the epoch, "
     "as MiniMind prints it"
@@ -39,6 +44,7 @@ ASSUMED = N_(
 UNDECIDED = N_("what epoch_time means can't be told yet: its course within an epoch fits more than one meaning")
 
 FORM_OF_MINIMIND = ("epochs", "lr")  # what its lines print beside their place in the epoch
+HEADER_OF_MINIMIND = ("Model Params", "Trainable Params"), ("总参数量",), ("可训练总参数量",)  # any of these, in its words
 MOST_LINES, MANY_LINES, LEAST_LINES, MOST_OUTAGES = 240, 10, 3, 3
 WANDER = 0.015  # the mean pace of a healthy run may be so unsteady (bench/cost.py), so a difference up to that says nothing
 SLOW_STRETCH = 4.5  # ÷ lines³: what one slow stretch or hang may add, in few lines; in many it has a shape of its own
@@ -128,14 +134,22 @@ def _epoch_time(segment: Segment, chosen: str | None) -> EpochTime | None:
         return _fitted(lines, likely, EpochTime(likely, Text(MEANINGS[likely]), possible=(likely,)))
     likely_enough = [name for name in MEANINGS if needed[name] <= 2 * needed[likely] + spare(len(lines)) and needed[name] < CAP]
     possible = tuple(name for name in likely_enough if _sane(lines, name))
+    in_form = segment.has(*FORM_OF_MINIMIND) and lines.unit == 1.0
+    if in_form and "remaining" in possible and _is_minimind(segment):
+        text = Text(BY_PROGRAM, {"rows": len(lines)})
+        return _fitted(lines, "remaining", EpochTime("remaining", text, possible=possible))
     size = float(lines.size[-1])
     known = EpochTime(None, Text(UNDECIDED), possible=possible, resolution_minutes=lines.unit, epoch_steps=size)
-    in_form = segment.has(*FORM_OF_MINIMIND) and lines.unit == 1.0
     assumed = in_form and "remaining" in possible and needed["remaining"] <= needed[likely] + AS_GOOD
     known = replace(known, other_minutes=_span(lines, [name for name in possible if not (assumed and name == "remaining")]))
     if not assumed:
         return known
     return _fitted(lines, "remaining", replace(known, assumed="remaining", text=Text(ASSUMED, {"rows": len(lines)})))
+
+
+def _is_minimind(segment: Segment) -> bool:
+    """Say whether the log begins as MiniMind's does: with the sizes of the model, in its words."""
+    return any(all(name in segment.config for name in names) for names in HEADER_OF_MINIMIND)
 
 
 def _sane(lines: Lines, reading: str) -> bool:

@@ -73,6 +73,28 @@ def test_one_line_is_not_decidable_and_taken_as_what_is_left_in_the_form_of_mini
     assert known.other_minutes == pytest.approx((35 / 9924, 36 / 100), rel=0.01)
 
 
+@pytest.mark.parametrize("header", [{"Model Params": 25830000, "Trainable Params": 25830000}, {"总参数量": 25.83}])
+def test_the_header_of_minimind_tells_what_its_course_can_not_yet(header: dict) -> None:
+    line = log(np.array([35.0]), np.array([100.0]), 9924)
+    known = epoch_time(replace(in_the_form_of_minimind(line), config=header))
+    assert known is not None
+    assert (known.meaning, known.assumed) == ("remaining", None)
+    assert "header" in known.text.render()
+    assert known.epoch_minutes is not None
+    assert known.epoch_minutes[1] == pytest.approx(35.9, abs=0.6)
+    bare = epoch_time(replace(line, config=header))  # another form
+    assert bare is not None
+    assert bare.meaning is None
+
+
+def test_a_course_that_contradicts_the_header_of_minimind_counts_more() -> None:
+    done = np.arange(1, 21) * 50.0
+    rising = replace(in_the_form_of_minimind(log(np.floor(done * 0.1), done, 1000)), config={"总参数量": 25.83})
+    known = epoch_time(rising)
+    assert known is not None
+    assert known.meaning == "elapsed"
+
+
 def test_decimals_alone_are_not_decided_and_rising_minutes_are_not_what_is_left() -> None:
     assert epoch_time(log(np.array([45.2]), np.array([1.0]), 1000)).meaning is None  # type: ignore[union-attr]
     assert epoch_time(log(np.array([2.0, 3.0]), np.array([100.0, 150.0]), 1000)).meaning is None  # type: ignore[union-attr]
