@@ -40,7 +40,7 @@ def test_three_lines_over_an_epoch_prove_the_meaning(kind: str, lines: int, whol
 @pytest.mark.parametrize("fault", [None, "hang", "slow"])
 def test_no_run_is_ever_read_wrongly(fault: str | None) -> None:
     random = np.random.default_rng(3)
-    for number in range(150):
+    for number in range(60):
         habit = str(random.choice(list(HABITS)))
         run = timed(plan=int(random.choice([300, 1000])), seed=number, habit=habit, fault=fault)
         launch, scale = run.launches[0], float(random.choice([1, 5, 30]))
