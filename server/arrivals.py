@@ -1,5 +1,6 @@
 """When the rows of followed runs arrived, by the clock of this machine: whether a run is silent, and what its rhythm was."""
 
+import os
 import threading
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from analysis.registry import Rule, all_rules
 from analysis.segment import Segment
 from analysis.verdict import judge
 from server.live import Judged, Thresholds
+from storage.keeping.sources import Source
 from storage.store import Store
 from storage.types import Run
 
@@ -60,13 +62,13 @@ class Arrivals:
         """Return for how many seconds a followed run has given no row, None for any other run."""
         with self._lock:
             seen = tuple(self._seen.get(run, ()))
-        if len(seen) < FEWEST or not self._is_fed(run):
+        if len(seen) < FEWEST or not self._is_fed(run, seen[0].at):
             return None
         return max(time.time() - seen[-1].at, 0.0)
 
-    def _is_fed(self, run: str) -> bool:
+    def _is_fed(self, run: str, since: float) -> bool:
         if not self._fed.get(run):
-            self._fed[run] = bool(self._store.sources(run))
+            self._fed[run] = any(_grows(source, since) for source in self._store.sources(run))
         return self._fed[run]
 
     def rhythm(self, run: str, number: int, total_steps: int | None, silent_seconds: float) -> Segment:
@@ -76,6 +78,19 @@ class Arrivals:
         rows = pd.DataFrame({"step": [each.step for each in seen], "elapsed_seconds": [each.at - seen[0].at for each in seen]})
         rows = rows.dropna().reset_index(drop=True)
         return Segment(number, rows, total_steps=total_steps, silent_seconds=silent_seconds)
+
+
+def _grows(source: Source, since: float) -> bool:
+    """Say whether a source is a stream, or a file that was written to after its first rows had arrived.
+
+    A long file that is read once arrives in several pieces, too.
+    """
+    if source.device == 0:
+        return True
+    try:
+        return os.stat(source.path).st_mtime >= since
+    except OSError:  # gone
+        return False
 
 
 def least_seconds(thresholds: Thresholds, profile: str) -> float:

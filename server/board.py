@@ -93,9 +93,10 @@ class Board:
         """Return the board as it is now."""
         with self._lock:
             version = self._store.version()
-            changed = set() if version == self._version else self._look(version)
+            looked = version != self._version  # a run that was deleted changes the board, and no run on it
+            changed = self._look(version) if looked else set()
             judged = self._store.judged(self._profile)
-            if not changed and judged == self._judged:
+            if not looked and judged == self._judged:
                 return list(self._lines.values())
             rejudged = {run for run, made_for in judged.items() if self._judged.get(run) != made_for} & self._facts.keys()
             self._words |= {run: _words(data) for run, data in self._store.diagnoses(rejudged, self._profile).items()}

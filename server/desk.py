@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from messages import Text
+from messages import N_, Text
 from server import answers
 from server.address import Address, find
 from server.answers import UnknownMetric
@@ -171,6 +171,8 @@ class There:
             connection.request(method, self._url.path + path, content, self._headers, encode_chunked=chunked)
             response = connection.getresponse()
             found = json.loads(response.read())
+        except (http.client.HTTPException, ConnectionError) as error:
+            raise StoreError(Text(N_("The server went away before it had answered: start it and ask again."), {})) from error
         finally:
             connection.close()
         if response.status >= 400:

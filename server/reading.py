@@ -1,23 +1,27 @@
 """Bringing files and folders of this machine into the store when somebody asks for it."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from messages import N_, Text
 from storage.intake.files import LogFile
 from storage.intake.ingest import ingest_file
-from storage.intake.origins import holder
+from storage.intake.origins import holder, is_there
 from storage.intake.places import unrotated
 from storage.intake.watch import Watcher
 from storage.keeping.sources import SETTLED, STREAM, Source
-from storage.store import Store
+from storage.store import Store, UnknownRun
 from storage.types import UnreadableLog
 
 NOTHING_FOUND = N_(
     "Nothing of it is a training metric or a known event, so nothing was stored. "
     "Is it the training log? Lines such as 'step: 10 loss: 2.31' or JSON records with a loss can be read."
 )
+
+
+DELETED = N_("Its run was deleted. To have it back, name the file alone, or restore the run.")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ def read_path(store: Store, watcher: Watcher | None, path: Path, *, name: str | 
     """
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
+    if path.is_file():
+        _bring_back(store, str(path))
     watched = watcher is not None and watcher.has(unrotated(str(path)))
     if path.is_dir() or watched or _was_followed(store, str(path)):
         return _read_by_watching(store, watcher or Watcher(store, stored=False), str(path))
@@ -53,6 +59,14 @@ def read_path(store: Store, watcher: Watcher | None, path: Path, *, name: str | 
         if watcher is not None:
             watcher.learn(source)
     return [Read(str(path), done.run_id, known=done.known)]
+
+
+def _bring_back(store: Store, path: str) -> None:
+    """Undo that the run of a file was deleted, if somebody asks for that file by its name."""
+    for source in store.sources():
+        if source.path == path and not is_there(store, source):
+            with suppress(UnknownRun):  # removed for good: the file is read anew
+                store.restore_run(source.job or source.run)
 
 
 def size_of(path: str) -> int:
@@ -82,6 +96,8 @@ def _read_by_watching(store: Store, watcher: Watcher, path: str) -> list[Read]:
             found.append(Read(log.base, error=log.problem.code, message=log.problem.message))
         elif not log.sources:
             found.append(Read(log.base, error="no_metrics", message=Text(NOTHING_FOUND)))
+        elif not is_there(store, log.sources[-1]):
+            found.append(Read(log.base, error="deleted", message=Text(DELETED)))
         else:
             run = log.sources[-1].job or log.sources[-1].run
             found.append(Read(log.base, run, known=before.get(run) == store.version(run)))

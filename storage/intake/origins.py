@@ -229,10 +229,11 @@ def holder(store: Store, path: str) -> Source | None:
         begins = file.begins()
         heads = {size: digest(begins[:size]) for size in {source.head_bytes for source in sources}}
         alike = (source for source in sources if heads[source.head_bytes] == source.head)
-        return next((source for source in alike if file.same(source) and _is_there(store, source)), None)
+        return next((source for source in alike if file.same(source) and is_there(store, source)), None)
 
 
-def _is_there(store: Store, source: Source) -> bool:
+def is_there(store: Store, source: Source) -> bool:
+    """Say whether the run that a source feeds is there: not deleted."""
     try:
         store.run(source.job or source.run)
     except UnknownRun:

@@ -1,13 +1,16 @@
 """Long runs in the store are diagnosed from their new rows, with what the whole of them would give; silent ones hang."""
 
+import os
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from analysis.diagnose import diagnose
 from server import live as growing
+from server.arrivals import Arrival
 from server.live import Growing, segments_of
 from server.service import Service
 from server.settings import Settings
@@ -134,6 +137,17 @@ def test_an_upload_and_a_log_that_was_read_once_never_hang(watching, tmp_path):
     assert watching.arrivals.silent(upload) is None
     for run in watching.store.runs():
         assert "hang" not in {finding.kind for finding in watching.diagnosis(run.id).findings}
+
+
+@pytest.mark.parametrize("written_since", [False, True])
+def test_a_file_whose_rows_came_in_pieces_is_followed_only_if_it_was_written_since(service, tmp_path, written_since):
+    log = tmp_path / "a.log"
+    log.write_text(lines(1, 60))
+    run = service.read_path(log)[0].run
+    first = service.store.run(run).updated.timestamp()
+    os.utime(log, (first, first + (5 if written_since else -7200)))
+    service.arrivals._seen[run] = deque(Arrival(first + place, 20 * (place + 1), 20 * place) for place in range(3))
+    assert (service.arrivals.silent(run) is not None) == written_since
 
 
 def test_another_form_is_found_in_a_long_run_as_in_one_go(service):
