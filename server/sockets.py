@@ -5,24 +5,43 @@ on. What is sent in two parts (the head and the body of an answer, messages to a
 acknowledgement, up to 40 ms each time.
 """
 
-import gc
+import os
 import socket
+import stat
 
+DESCRIPTORS = "/dev/fd"  # of this process, on Linux and macOS
 INTERNET = (socket.AF_INET, socket.AF_INET6)
 
 
 def send_at_once() -> int:
     """Switch the waiting off for every TCP socket on which this process listens; return how many there are.
 
-    Connections inherit it. Streamlit keeps its socket to itself: it is found among all objects, once, before the server starts.
+    Connections inherit it. Streamlit keeps its socket to itself: it is found among the open descriptors. (Not among all
+    objects: who takes hold of those while another thread makes a tuple breaks that one.)
     """
-    found = [each for each in gc.get_objects() if isinstance(each, socket.socket) and _listens(each)]
-    for each in found:
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return len(found)
+    return sum(map(_put_right, os.listdir(DESCRIPTORS) if os.path.isdir(DESCRIPTORS) else ()))
+
+
+def _put_right(descriptor: str) -> bool:
+    """Say whether a descriptor is a TCP socket that listens, and if so let it send at once."""
+    try:
+        copy = os.dup(int(descriptor))
+    except OSError:  # closed since
+        return False
+    try:
+        if not stat.S_ISSOCK(os.fstat(copy).st_mode):
+            return False
+        each = socket.socket(fileno=copy)
+        found = _listens(each)
+        if found:
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        each.detach()
+        return found
+    finally:
+        os.close(copy)
 
 
 def _listens(each: socket.socket) -> bool:
-    if each.fileno() < 0 or each.family not in INTERNET or each.type != socket.SOCK_STREAM:
+    if each.family not in INTERNET or each.type != socket.SOCK_STREAM:
         return False
     return bool(each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))

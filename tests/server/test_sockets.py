@@ -1,8 +1,10 @@
 """What this process listens on sends at once, and so do the connections to it; other sockets are left alone."""
 
+import os
 import socket
+import threading
 
-from server.sockets import send_at_once
+from server.sockets import DESCRIPTORS, send_at_once
 
 
 def nodelay(each: socket.socket) -> bool:
@@ -30,3 +32,34 @@ def test_a_closed_socket_is_no_trouble():
     with socket.socket(socket.AF_UNIX) as local:
         assert send_at_once() == before
         assert local.fileno() >= 0
+
+
+def test_no_descriptor_is_left_open(tmp_path):
+    with (tmp_path / "file").open("w"), socket.socket(socket.AF_INET) as other:
+        before = len(os.listdir(DESCRIPTORS))
+        for _ in range(5):
+            send_at_once()
+        assert len(os.listdir(DESCRIPTORS)) == before
+        assert other.fileno() >= 0
+
+
+def test_other_threads_may_go_on_meanwhile():
+    """To look among all objects would break a tuple that another thread is making."""
+    over, broken = threading.Event(), []
+
+    def make():
+        while not over.is_set():
+            try:
+                tuple(number for number in range(100))
+            except SystemError as error:
+                broken.append(error)
+
+    makers = [threading.Thread(target=make) for _ in range(2)]
+    for maker in makers:
+        maker.start()
+    for _ in range(20):
+        send_at_once()
+    over.set()
+    for maker in makers:
+        maker.join()
+    assert not broken
