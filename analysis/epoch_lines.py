@@ -43,6 +43,16 @@ class Lines:
         """The middle of what the print allows (m,): scripts floor whole minutes and round decimals."""
         return self.minutes + (self.unit / 2 if self.unit == 1.0 else 0.0)
 
+    def bounds(self, meaning: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lowest and highest value that the print allows in any of its ways (m,).
+
+        A difference of two floors, as MiniMind prints what is left, is up to a minute off in either direction: near the end
+        of an epoch, where little is left, that would be hours if it were taken for a floor.
+        """
+        if meaning == "remaining" and self.unit == 1.0:
+            return np.maximum(self.minutes - 1.0, 0.0), self.minutes + 1.0
+        return self.middle - self.unit / 2, self.middle + self.unit / 2
+
     def scale(self, meaning: str) -> np.ndarray:
         """Return by what a value is multiplied to tell the minutes passed (m,); infinite where nothing is left."""
         with np.errstate(divide="ignore"):

@@ -111,10 +111,10 @@ def epoch_clock(segment: Segment, meaning: str | None = None) -> tuple[np.ndarra
     lines = lines_of(segment)
     # A value says less the more it is multiplied: then the law of the launch counts, within what the print allows.
     law = known.step_minutes[1] * lines.since + np.where(lines.stretch == 0, known.startup_minutes, 0.0)
-    scale, slack = lines.scale(known.reading), lines.unit / 2
+    scale, (low, high) = lines.scale(known.reading), lines.bounds(known.reading)
     told = np.isfinite(scale)
     spent = law.copy()
-    spent[told] = np.clip(law[told], (lines.middle[told] - slack) * scale[told], (lines.middle[told] + slack) * scale[told])
+    spent[told] = np.clip(law[told], low[told] * scale[told], high[told] * scale[told])
     last = np.flatnonzero(np.diff(lines.stretch, append=np.inf) != 0)
     before = np.r_[0.0, np.cumsum(spent[last])[:-1]]
     minutes = before[np.searchsorted(last, np.arange(len(spent)))] + spent

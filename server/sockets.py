@@ -25,20 +25,17 @@ def send_at_once() -> int:
 def _put_right(descriptor: str) -> bool:
     """Say whether a descriptor is a TCP socket that listens, and if so let it send at once."""
     try:
-        copy = os.dup(int(descriptor))
+        # Only of a socket is a copy made: to close the copy of a file would give up the locks that this process has on it,
+        # and with them the warehouse.
+        if not stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
+            return False
+        with socket.socket(fileno=os.dup(int(descriptor))) as each:
+            found = _listens(each)
+            if found:
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return found
     except OSError:  # closed since
         return False
-    try:
-        if not stat.S_ISSOCK(os.fstat(copy).st_mode):
-            return False
-        each = socket.socket(fileno=copy)
-        found = _listens(each)
-        if found:
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        each.detach()
-        return found
-    finally:
-        os.close(copy)
 
 
 def _listens(each: socket.socket) -> bool:

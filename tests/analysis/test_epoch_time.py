@@ -95,6 +95,17 @@ def test_a_course_that_contradicts_the_header_of_minimind_counts_more() -> None:
     assert known.meaning == "elapsed"
 
 
+@pytest.mark.parametrize("each", [0.225, 0.23, 0.19])
+def test_two_floors_near_the_end_of_an_epoch_make_no_hours(each: float) -> None:
+    size = 9924
+    done = np.r_[np.arange(100, size, 100), size].astype(float)
+    spent = done * each
+    minutes = spent / (done + 1) * size // 60 - spent // 60
+    clock = epoch_clock(in_the_form_of_minimind(log(minutes, done, size)))
+    assert clock is not None
+    assert clock[1][-1] == pytest.approx(60 * each * size / 60, rel=0.08)
+
+
 def test_decimals_alone_are_not_decided_and_rising_minutes_are_not_what_is_left() -> None:
     assert epoch_time(log(np.array([45.2]), np.array([1.0]), 1000)).meaning is None  # type: ignore[union-attr]
     assert epoch_time(log(np.array([2.0, 3.0]), np.array([100.0, 150.0]), 1000)).meaning is None  # type: ignore[union-attr]

@@ -17,9 +17,7 @@ MOST_CLICKS = 2
 def served(tmp_path_factory):
     """A server with a sick run that is half way and a healthy one that has ended."""
     place = tmp_path_factory.mktemp("walks")
-    (place / "jump.log").write_text(
-        "GPU: NVIDIA A100-SXM4-80GB\nworld_size: 4\n" + canonical(1000, spike=400).replace("/5000)", "/20000)")
-    )
+    (place / "jump.log").write_text("GPU: NVIDIA A100-SXM4-80GB\nworld_size: 4\n" + canonical(1000, spike=400, plan=20_000))
     (place / "calm.log").write_text(canonical(600))
     command = [sys.executable, "cli.py", "ingest", str(place / "jump.log"), str(place / "calm.log"), "--json"]
     command += ["--data-dir", str(place / "data")]

@@ -33,7 +33,7 @@ OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 G
 
 
 def test_a_failed_run_says_why_and_what_to_do_and_leads_to_its_finding(shop, app):
-    run = take(shop, canonical(400).replace("/2000)", "/20000)") + OOM + "\n", "oom.log")
+    run = take(shop, canonical(400, plan=20_000) + OOM + "\n", "oom.log")
     test = app("health", run=run)
     banner = next(part.proto.body for part in test.get("html") if "rv-verdict" in part.proto.body)
     assert "Failed" in banner
@@ -48,7 +48,7 @@ def test_a_failed_run_says_why_and_what_to_do_and_leads_to_its_finding(shop, app
 
 
 def test_of_several_failures_the_verdict_rests_on_the_one_it_names(shop):
-    rows = canonical(400).replace("/2000)", "/20000)").splitlines()
+    rows = canonical(400, plan=20_000).splitlines()
     log = [*rows[:200], OOM, *rows[200:], "KeyError: 'x'", "Traceback (most recent call last):", "KeyError: 'x'"]
     diagnosis = shop.diagnosis(take(shop, "\n".join(log) + "\n", "twice.log"))
     ends = [finding for finding in diagnosis.findings if finding.kind in ("out_of_memory", "crash")]

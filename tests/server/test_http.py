@@ -60,7 +60,9 @@ def send(server: Served, name: str, text, offset=None, query="", **headers: str)
 
 
 def steps(server: Served, run: str):
-    return ask(server, "GET", f"/api/v1/runs/{run}/series/loss")[1]["step"]
+    found = ask(server, "GET", f"/api/v1/runs/{run}/series/loss")[1]
+    assert "step" in found, found
+    return found["step"]
 
 
 def cli(server: Served, *arguments: object, given: bytes | None = None):

@@ -1,7 +1,10 @@
 """What this process listens on sends at once, and so do the connections to it; other sockets are left alone."""
 
+import fcntl
 import os
 import socket
+import subprocess
+import sys
 import threading
 
 from server.sockets import DESCRIPTORS, send_at_once
@@ -63,3 +66,12 @@ def test_other_threads_may_go_on_meanwhile():
     for maker in makers:
         maker.join()
     assert not broken
+
+
+def test_the_locks_of_this_process_on_its_files_are_kept(tmp_path):
+    taken = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    with (tmp_path / "file").open("w") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        send_at_once()
+        other = subprocess.run([sys.executable, "-c", taken, str(tmp_path / "file")], capture_output=True, check=False)
+    assert other.returncode != 0
