@@ -140,20 +140,18 @@ def _figures_and_chart(run: Run, version: int, judged: Judged, segment: int | No
     for panel, names in drawn.panels.items():
         beginner.explain(panels.explained(panel, names[0]))
     with bar:
-        metrics = (*usual, *stressed, *view.more)
-        downloads.popover(run, spec, drawn.buckets, metrics, segment, zoomed=view.span is not None)
+        downloads.popover(run, spec, drawn.buckets, drawn.metrics, segment, zoomed=view.span is not None)
 
 
 def _chart(run: Run, judged: Judged, asked: drawing.Asked, drawn: drawing.Drawing, spec: dict[str, Any]) -> None:
-    view, more = asked.view, (*asked.stressed, *asked.view.more)
-    key = f"panels-{run.id}-{asked.segment}-{view.course.key}-{view.log_x}-{view.span}-{'.'.join(more)}"
-    metrics = (*panels.flat(panels.metrics_of(state.columns(run.id, asked.version))), *more)
+    view, added = asked.view, (*asked.stressed, *asked.view.more)
+    key = f"panels-{run.id}-{asked.segment}-{view.course.key}-{view.log_x}-{view.span}-{'.'.join(added)}"
     st.vega_lite_chart(
         spec=spec,
         key=key,
         on_select=lambda: _selected(key, view, judged.diagnosis, drawn.signs),
         selection_mode=[charts.BRUSH, charts.PICKED],
-        alt=_alt(run, judged.diagnosis, metrics),
+        alt=_alt(run, judged.diagnosis, drawn.metrics),
         width="stretch",
     )
 

@@ -35,9 +35,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Panels with their metrics, the spec with its datasets, and what they are made of. Shared: nobody may change it."""
+    """Panels with their metrics, all metrics asked for, the spec with its datasets, and what they are made of.
+
+    Shared: nobody may change it.
+    """
 
     panels: Panels
+    metrics: tuple[str, ...]
     buckets: pd.DataFrame
     signs: pd.DataFrame
     spec: dict[str, Any]
@@ -63,7 +67,8 @@ def _drawing(run_id: str, asked: Asked, _run: Run, _diagnosis: Diagnosis) -> Dra
     domain = view.span or (axes.whole(buckets) if view.log_x else None)
     axis = view.course.axis(log=view.log_x)
     spec = panels.spec(chosen, frames, signs, log=view.log, domain=domain, axis=axis, phases=band)
-    return Drawing(chosen, buckets, signs, spec | {"datasets": {name: _sent(data) for name, data in spec["datasets"].items()}})
+    sent = {name: _sent(data) for name, data in spec["datasets"].items()}
+    return Drawing(chosen, metrics, buckets, signs, spec | {"datasets": sent})
 
 
 def _sent(table: pa.Table) -> bytes:
