@@ -27,6 +27,7 @@ ORDER = 220
 SWEEP, PAIR, PAID, REACH = "sweep", "pair", "paid_before", "reach"
 VIEWS = {"overlay": N_("Curves"), "difference": N_("Difference to the base"), "ratio": N_("Ratio to the base")}
 FEW_FACETS = 4  # columns of small multiples
+LOOK_SECONDS = 2.0  # between two looks whether runs have been judged
 STEEP = 3.0  # highest over lowest value from which y is drawn logarithmic at first
 cached = st.cache_data(max_entries=64, ttl=3600, show_spinner=False)
 
@@ -115,6 +116,7 @@ def _body(runs: list[Run], base: str | None) -> None:
     told = comparison_of(tuple(run.id for run in runs), tuple(run.version for run in runs), growing, options)
     for note in told.notes:
         html.warn(say(note))
+    _wait([run.id for run in runs])
     if len(told.sides) > 1:
         _verdict(told)
         _fairness(told)
@@ -125,6 +127,26 @@ def _body(runs: list[Run], base: str | None) -> None:
     _expected(told)
     _settings(told)
     compare_more.body(told)
+
+
+def _wait(runs: list[str]) -> None:
+    """Say that runs are still being judged; when the monitor has judged more of them, the page is drawn anew."""
+    before = compare.awaited(service.get(), runs)
+    if not before:
+        return
+
+    def look() -> None:
+        waiting = compare.awaited(service.get(), runs)
+        if waiting != before:
+            st.rerun()
+        words = ngettext(
+            "{n} run is still being judged: whether it diverged, and its productive share, are taken up here when known.",
+            "{n} runs are still being judged: whether they diverged, and their productive share, are taken up here when known.",
+            len(waiting),
+        )
+        html.quiet(words)
+
+    st.fragment(look, run_every=LOOK_SECONDS, key="awaited")()
 
 
 def _figures(told: Comparison) -> None:

@@ -71,17 +71,29 @@ def _with_gpus(one: Subject, gpus: int) -> Subject:
 
 
 def judgements(service: Service, subjects: Sequence[Subject]) -> dict[str, Judged]:
-    """Return by run what its diagnosis and its ledger say: those that are kept, and of few rows those that are made now."""
+    """Return by run what its diagnosis and its ledger say: those that are kept, and of few rows those that are made now.
+
+    Where a monitor judges the runs anyway, nobody waits for it: what it has said so far counts, if only of earlier rows.
+    """
     profile, launches = service.settings.profile, {one.id: one.launches for one in subjects}
     heads = {run.id: run for run in service.store.runs(launches)}
     versions = service.store.judged(profile, heads)
-    missing = [run for run, head in heads.items() if versions.get(run) != head.version]
-    small = sum(one.rows for one in subjects) <= JUDGED_ROWS
+    here = service.monitor is None
+    missing = [run for run, head in heads.items() if versions.get(run) != head.version and (here or run not in versions)]
+    small = here and sum(one.rows for one in subjects) <= JUDGED_ROWS
     found = {run: _judge(service, run, launches[run] - 1) for run in missing} if small else {}
     for run, kept in service.store.diagnoses(heads.keys() - set(missing), profile).items():
         facts = Glance.from_dict(kept.get("glance")).facts
         found[run] = judged(kept, launches[run] - 1, facts.goodput if facts else None)
     return found
+
+
+def awaited(service: Service, runs: Sequence[str]) -> list[str]:
+    """Return the runs (ids) that the monitor has not judged yet; none where there is no monitor."""
+    if service.monitor is None:
+        return []
+    versions = service.store.judged(service.settings.profile, runs)
+    return [run for run in runs if run not in versions]
 
 
 def judged_versions(service: Service, runs: Sequence[str]) -> tuple[tuple[str, int, int], ...]:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.compare.align import EQUAL as EQUAL_WORDS
 from analysis.compare.align import TITLES
-from analysis.compare.comparison import Comparison
+from analysis.compare.comparison import BROKEN, Comparison
 from analysis.compare.conditions import GROUP_TITLES, SIX_TITLES
 from analysis.compare.config_diff import DIFFERENT, EQUAL, Row
 from analysis.compare.fairness import BAR, GOOD, NOTE, REFUSE, STEP, WARN
@@ -43,17 +43,28 @@ HEADLINES = {
     REFUSED: N_("Not comparable"),
     UNKNOWN: N_("Not known"),
 }
+ONLY_THE_FALL = N_("Only the fall compares")
 LISTED = 6  # reasons that stand in sight; the rest below
 
 
 def verdict(told: Comparison) -> str:
     """Return the verdict: what kind, the sentence, what became of runs that broke or lag."""
-    css, sign = LOOKS[told.verdict]
-    badge = tag("span", icon(sign) + escape(_(HEADLINES[told.verdict])), "rv-badge")
+    css, sign, head = look(told)
+    badge = tag("span", icon(sign) + escape(_(head)), "rv-badge")
     line = tag("p", badge + tag("span", escape(sentence(told.sentence)), "rv-sentence"), "rv-line")
     states = "".join(tag("li", icon("warning") + escape(say(state.text))) for state in told.states[:LISTED])
     below = tag("ul", states, "rv-states") if states else ""
     return tag("section", line + below, f"rv-verdict {css}", role="status")
+
+
+def look(told: Comparison) -> tuple[str, str, str]:
+    """Return (CSS class, icon, headline) of the verdict: none is simply better whose loss means something else, unless the
+    other broke down."""
+    if told.view.relative and told.winner is not None:
+        worse = told.sides[told.winner[1]].subject.id
+        if not any(state.run == worse and state.code in BROKEN for state in told.states):
+            return "rv-warn", "warning", ONLY_THE_FALL
+    return *LOOKS[told.verdict], HEADLINES[told.verdict]
 
 
 def sentence(text: Text) -> str:

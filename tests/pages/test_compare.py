@@ -8,20 +8,21 @@ import pyarrow as pa
 import pytest
 
 from server import baselines, compare, subjects
+from server.monitor import Monitor
 from tests.pages.helpers import canonical, take, words
 from ui import compare as compare_words
 from ui import compare_charts, compare_export, compare_frames
 
 
-def log(rate: str = "0.0005", *, rows: int = 300, shift: float = 1.0, batch: int = 32, **more) -> str:
-    """Return a log with a header, its losses times `shift`."""
+def log(rate: str = "0.0005", *, rows: int = 300, shift: float = 1.0, power: float = 1.0, batch: int = 32, **more) -> str:
+    """Return a log with a header, its losses times `shift`, falling `power` times as fast."""
     extra = "".join(f", {key}={value}" for key, value in more.items())
     header = f"Namespace(learning_rate={rate}, batch_size={batch}, world_size=1, max_seq_len=512, seed=42{extra})\n"
     lines = []
     for line in canonical(rows).splitlines():
         head, _sep, tail = line.partition("loss: ")
         loss, _sep, tail = tail.partition(",")
-        value = f"{float(loss) * shift:.4f}"
+        value = f"{float(loss) ** power * shift:.4f}"
         lines.append(
             f"{head}loss: {value}, logits_loss: {value}, aux_loss: 0.0000, lr: {rate}{tail[tail.index(', epoch_time') :]}"
         )
@@ -41,6 +42,25 @@ def test_the_better_run_is_named_with_its_interval(shop, app):
     assert "Learning rate is what differs from a: 5e-4 → 1e-3" in said
     assert "Batch and sequence" in said
     assert "Step to" in said
+
+
+def test_of_losses_that_mean_something_else_none_is_headed_as_better(shop, app):
+    a, b = (take(shop, log(vocab_size=size, power=power), f"{size}.log") for size, power in ((6400, 0.8), (32000, 1.0)))
+    said = words(app("compare", runs=f"{a},{b}"))
+    assert "Only the fall compares" in said
+    assert 'rv-badge">Better' not in said
+    assert "rv-verdict rv-good" not in said
+
+
+def test_a_verdict_that_is_still_being_made_is_named_and_taken_up(shop, app):
+    a, b = two(shop, rate="0.001", shift=0.9)
+    shop.monitor = Monitor(lambda run: (None, shop.diagnosis(run)))  # has not come to these runs yet
+    test = app("compare", runs=f"{a},{b}")
+    assert "2 runs are still being judged" in words(test)
+    assert "b is better than a by 10" in words(test)
+    for run in (a, b):
+        shop.diagnosis(run)
+    assert "still being judged" not in words(test.run())
 
 
 def test_equal_runs_are_not_distinguishable(shop, app):

@@ -8,6 +8,7 @@ import pytest
 from server import compare
 from server.compare import comparison
 from server.costs import Wishes
+from server.monitor import Monitor
 from tests.pages.conftest import shop as shop
 from tests.pages.helpers import take
 
@@ -65,3 +66,19 @@ def test_without_writing_the_share_is_worked_out_all_the_same(shop, pair, monkey
     want = shop.cost(pair[1], Wishes()).report.book.goodput
     monkeypatch.setattr(shop.store, "judged", lambda *_: {})  # nothing was ever kept
     assert comparison(shop, pair).numbers[1].goodput == pytest.approx(want)
+
+
+def test_where_a_monitor_judges_nobody_waits_for_it(shop, pair):
+    shop.monitor = Monitor(lambda run: (None, shop.diagnosis(run)))  # has not come to these runs yet
+    assert compare.awaited(shop, pair) == pair
+    assert [one.goodput for one in comparison(shop, pair).numbers] == [None, None]
+    assert not shop.store.judged(ids=pair)
+    shop.diagnosis(pair[1])
+    assert compare.awaited(shop, pair) == pair[:1]
+    told = comparison(shop, pair)
+    assert told.numbers[1].goodput == pytest.approx(shop.cost(pair[1], Wishes()).report.book.goodput)
+    assert [state.code for state in told.states if state.run == pair[1]][:1] == ["diverged"]
+
+
+def test_where_nothing_judges_by_itself_nothing_is_awaited(shop, pair):
+    assert compare.awaited(shop, pair) == []
