@@ -6,11 +6,17 @@ of constant pace fits. Divided by p that is linear in (w, 1 / p, s / p), so w is
 by looking ever closer around the best so far.
 """
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
 CAP = 9.0  # an unsteadiness that is impossible
 MOST_STARTUP = 5.0  # epochs that the start-up of an epoch may take
-_CLOSER, _WIDE, _NARROW, _HALVINGS = 5, 48, 25, 22
+NONE = 1e-5  # an unsteadiness that is none
+_WIDE, _NARROW = 48, 25  # paces of the first look, and of each that looks closer
+_LOOKS = (1e-2, 1e-4, 2e-6, 2e-6, 2e-6)  # how exactly each look finds what a pace needs
+_NEAR = 1e-4  # how near to the least the needs around it may be for it to be the least of all
 
 
 def unsteadiness(
@@ -23,7 +29,7 @@ def unsteadiness(
     paces: tuple[float, float] = (0.0, np.inf),
     jumps: np.ndarray | None = None,
 ) -> float:
-    """Return how unsteady the pace is that times passed imply, 0 to CAP, CAP where no pace does.
+    """Return how unsteady the pace is that times passed imply, 0 to CAP, CAP where no pace does; to within 1e-4.
 
     steps: done since the stretch began, in order, > 0 (m,); low, high: bounds of the time passed since then (m,); begins: rows
     at which parts begin: stretches, and within them what follows an outage. most_startup: as many steps may a start-up take.
@@ -31,39 +37,54 @@ def unsteadiness(
     """
     if (high <= 0).any() or not len(steps):
         return CAP if len(steps) else 0.0
-    jumps = np.zeros(0, dtype=int) if jumps is None else jumps
     with np.errstate(divide="ignore"):
         least = max(0.5 * float((steps / high).min()), 1 / paces[1] if np.isfinite(paces[1]) else 0.0)
         most = 2 * float(((steps + most_startup) / np.maximum(low, 0.02 * high)).max())
         most = min(most, 1 / paces[0] if paces[0] > 0 else np.inf)
     if most < least:
         return CAP
-    slowness = np.geomspace(least, most, _WIDE)
-    for _look in range(_CLOSER):
-        needed = _needed(slowness, steps, low, high, begins, most_startup, jumps)
-        at = int(np.argmin(needed))
-        slowness = np.linspace(slowness[max(at - 1, 0)], slowness[min(at + 1, len(slowness) - 1)], _NARROW)
-    return float(needed.min())
+    bounds = _Bounds(steps, low, high, begins, most_startup, np.zeros(0, dtype=int) if jumps is None else jumps)
+    slowness, around = np.geomspace(least, most, _WIDE), CAP
+    for exact in _LOOKS:
+        if bounds.fit(slowness, np.full(len(slowness), NONE)).any():
+            return 0.0
+        needed = bounds.needed(slowness, around, exact)
+        best = float(needed.min())
+        at = np.flatnonzero(needed == best)
+        beside = [max(at[0] - 1, 0), min(at[-1] + 1, len(slowness) - 1)]
+        around = float(needed[beside].max())  # convex: what lies between needs no more
+        if around - best < _NEAR and exact < _NEAR:
+            break
+        slowness = np.linspace(slowness[beside[0]], slowness[beside[1]], _NARROW)
+    return best
 
 
-def _needed(
-    slowness: np.ndarray,
-    steps: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    begins: np.ndarray,
-    most_startup: float,
-    jumps: np.ndarray,
-) -> np.ndarray:
-    """Return the unsteadiness that each 1 / pace (k,) needs (k,), by halving."""
-    fits, fails = np.full(len(slowness), CAP), np.zeros(len(slowness))
-    earliest, latest = slowness[:, None] * low, slowness[:, None] * high
-    for _half in range(_HALVINGS):
-        share = (fits + fails)[:, None] / 2
-        startup = np.maximum(np.maximum.reduceat(earliest - steps * (1 + share), begins, axis=1), 0.0)
-        may = np.minimum(np.minimum.reduceat(latest - steps * (1 - share), begins, axis=1), most_startup)
-        for part in jumps:
+@dataclass(frozen=True)
+class _Bounds:
+    """The lines of a launch, as `unsteadiness` takes them."""
+
+    steps: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    begins: np.ndarray
+    most_startup: float
+    jumps: np.ndarray
+
+    def needed(self, slowness: np.ndarray, most: float, exact: float) -> np.ndarray:
+        """Return the unsteadiness that each 1 / pace (k,) needs (k,), `most` where it needs more, by halving."""
+        fits, fails = np.full(len(slowness), most), np.zeros(len(slowness))
+        for _half in range(math.ceil(math.log2(most / exact))):
+            share = (fits + fails) / 2
+            good = self.fit(slowness, share)
+            fits, fails = np.where(good, share, fits), np.where(good, fails, share)
+        return fits
+
+    def fit(self, slowness: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """Say of each 1 / pace (k,) whether it is within all bounds with this unsteadiness (k,)."""
+        slowness, share = slowness[:, None], share[:, None]
+        startup = np.maximum.reduceat(slowness * self.low - self.steps * (1 + share), self.begins, axis=1)
+        may = np.minimum.reduceat(slowness * self.high - self.steps * (1 - share), self.begins, axis=1)
+        startup, may = np.maximum(startup, 0.0), np.minimum(may, self.most_startup)
+        for part in self.jumps:
             startup[:, part] = np.maximum(startup[:, part], startup[:, part - 1])
-        good = (startup <= may).all(axis=1)
-        fits, fails = np.where(good, share[:, 0], fits), np.where(good, fails, share[:, 0])
-    return np.where(fits < 1e-5, 0.0, fits)
+        return np.asarray((startup <= may).all(axis=1))
