@@ -23,7 +23,7 @@ AHEAD_SECONDS = 5.0  # a printed time so far in the future is a clock that is wr
 STOP_SECONDS = 30.0
 MOST_TOLD = 256  # runs of which is remembered what was told last
 
-Hook = Callable[[str, Diagnosis, list[Finding]], None]
+Hook = Callable[[str, Diagnosis | None, Diagnosis, list[Finding]], None]
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,9 @@ class Heartbeat:
 
 
 class Monitor:
-    """Diagnoses the runs of which `changed` is told. `on_findings` are called with a run, its diagnosis, and the findings
-    that its last diagnosis had not; an error in one of them is logged and hinders nobody."""
+    """Diagnoses the runs of which `changed` is told. After each diagnosis `on_diagnosis` are called with the run, its last
+    diagnosis (None: this is its first), this one, and the findings that the last one had not; an error in one of them is
+    logged and hinders nobody."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Monitor:
 
         next_look: after how many seconds a run is diagnosed again although it gives no row (it may hang); None: never.
         """
-        self.on_findings: list[Hook] = []
+        self.on_diagnosis: list[Hook] = []
         self._diagnose = diagnose
         self._next_look = next_look
         self._told: dict[str, Diagnosis] = {}
@@ -124,13 +125,14 @@ class Monitor:
         wait = self._next_look(run, now) if self._next_look else None
         if wait is not None:
             self._look_at(run, time.monotonic() + wait)
-        new = new_findings(self._told.pop(run, before), now)
+        before = self._told.pop(run, before)
+        new = new_findings(before, now)
         self._told[run] = now  # a page may have asked in between: what it was the first to see is new here all the same
         while len(self._told) > MOST_TOLD:
             del self._told[next(iter(self._told))]
-        for hook in self.on_findings if new else ():
+        for hook in self.on_diagnosis:
             try:
-                hook(run, now, new)
+                hook(run, before, now, new)
             except Exception:
                 LOG.exception("Telling of run %s failed", run)
 

@@ -26,6 +26,7 @@ from storage.keeping.kept import Kept
 from storage.keeping.mirror import PAUSES, Mirror, MirrorStatus, note_sent, waiting
 from storage.keeping.mirror import status as mirror_status
 from storage.keeping.originals import frames
+from storage.keeping.outbox import Outbox
 from storage.keeping.parquet import Piece
 from storage.keeping.recovery import Note, load_notes
 from storage.keeping.reports import clean_text, dump_json, load_report
@@ -57,7 +58,7 @@ class Store:
     """Runs with their rows, aggregates, events, reports, diagnoses and original lines in `data_dir`.
 
     Raises StoreLocked when another process has it open for writing (or, to a writer, at all), StoreError when it can't
-    be opened. With `read_only` several processes may open it at the same time.
+    be opened. With `read_only` several processes may open it at the same time. `outbox`: what was alerted, and to whom.
     """
 
     def __init__(self, data_dir: str | Path, *, read_only: bool = False) -> None:
@@ -68,6 +69,7 @@ class Store:
         self._warehouse = Warehouse(self.data_dir, read_only=read_only)
         self._reading, self._change = self._warehouse.reading, self._warehouse.change
         self._remembered = self._warehouse.answer
+        self.outbox = Outbox(self._warehouse)
         self._heads: dict[int, RunHead] = {}
         self._mirror: Mirror | None = None
 

@@ -63,7 +63,7 @@ def remove_deleted(cursor: duckdb.DuckDBPyConnection, before: datetime) -> dict[
     found = cursor.execute("select id, no, archive from runs where deleted <= ?", [before]).fetchall()
     for run_id, no, _ in found:
         cursor.execute(f"drop table {rows_table(no)}")
-        for table in ("sources", "holds", "kept"):
+        for table in ("sources", "holds", "kept", "alerts", "deliveries"):
             cursor.execute(f"delete from {table} where run = ?", [run_id])
         for table in TABLES_OF_RUNS:
             cursor.execute(f"delete from {table} where run = ?", [no])

@@ -71,6 +71,14 @@ MIGRATIONS: Sequence[str] = (
     "create table kept (kind varchar, run varchar, name varchar, data varchar, who varchar, made timestamp)",
     CRC,
     "update metrics set spark = spark || spark || spark",  # of means alone until now: they stand for the extremes too
+    # The outbox (storage/keeping/outbox.py).
+    """
+    create table alerts (id varchar, run varchar, data varchar, made timestamp);
+    create table deliveries (
+        alert varchar, run varchar, channel varchar, state varchar, tries integer, due timestamp, done timestamp,
+        message varchar, answer varchar
+    );
+    """,
 )
 
 

@@ -117,7 +117,7 @@ def test_a_followed_run_that_falls_silent_is_told_to_hang_and_no_longer_when_it_
     told, log = threading.Event(), tmp_path / "logs" / "train.log"
     for project in ("", "logs"):  # a busy machine may well hold up a log that grows for a second or two
         save(watching.store, project, "robust", {"hang": {"least_seconds": 8.0, "usual_times": 3.0}})
-    watching.monitor.on_findings.append(lambda run, now, new: told.set() if "hang" in {f.kind for f in new} else None)
+    watching.monitor.on_diagnosis.append(lambda run, before, now, new: told.set() if "hang" in {f.kind for f in new} else None)
     grow(log, watching)
     run = watching.store.runs()[0].id
     assert not told.is_set()

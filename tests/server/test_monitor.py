@@ -113,8 +113,8 @@ def test_telling_of_rows_never_waits_for_a_diagnosis(monitored):
 def test_an_error_in_one_run_or_listener_hinders_no_other(monitored):
     runs, heard = Runs(), []
     monitor = monitored(runs, 0.1)
-    monitor.on_findings.append(lambda run, now, new: 1 / 0)
-    monitor.on_findings.append(lambda run, now, new: heard.append((run, len(new))))
+    monitor.on_diagnosis.append(lambda run, before, now, new: 1 / 0)
+    monitor.on_diagnosis.append(lambda run, before, now, new: heard.append((run, len(new))))
     for run in ("gone", "broken", "fine"):
         monitor.changed(run)
     wait_for(lambda: heard)
@@ -135,12 +135,12 @@ def test_a_nan_in_a_watched_log_is_told_without_anybody_opening_a_page(service, 
     heard = threading.Event()
     told: list[str] = []
 
-    def hear(run, now, new):
+    def hear(run, before, now, new):
         told.extend(finding.kind for finding in new)
         if "non_finite" in told:
             heard.set()
 
-    service.monitor.on_findings.append(hear)
+    service.monitor.on_diagnosis.append(hear)
     log = tmp_path / "logs" / "train.log"
     log.write_text(lines(1, 200))
     wait_for(service.store.runs)
