@@ -1,40 +1,21 @@
-"""The language of a session: gettext messages from `locale/`, numbers, durations and times as a person writes them.
-
-The catalogues are read from the .po files when first needed: nothing is compiled, nothing can be stale.
-"""
+"""The language of a session: gettext messages from `locale/`, numbers, durations and times as a person writes them."""
 
 import math
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from pathlib import Path
-from string import Formatter
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 from babel.dates import format_datetime, format_timedelta
-from babel.messages.pofile import read_po
-from babel.numbers import format_decimal, format_percent, format_scientific
+from babel.numbers import format_percent
 from babel.units import format_unit
 
 from messages import Text
+from server import words
+from server.words import LANGUAGES, catalogue
 
-LOCALE_DIR = Path(__file__).resolve().parent.parent / "locale"
-LANGUAGES = {"en": "English", "zh_CN": "简体中文"}
 LANGUAGE_KEY = "lang"  # the bound widget of the sidebar and the parameter in the URL
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
-
-
-@lru_cache(maxsize=8)
-def catalogue(language: str) -> Mapping[str, Any]:
-    """Return message → translation (a tuple of plural forms where the message has a plural); empty for English."""
-    path = LOCALE_DIR / language / "LC_MESSAGES" / "runvitals.po"
-    if not path.exists():
-        return {}
-    with path.open("rb") as file:
-        messages = read_po(file, locale=language)
-    return {m.id if isinstance(m.id, str) else m.id[0]: m.string for m in messages if m.id and m.string and not m.fuzzy}
 
 
 def browser_language(locale: str | None) -> str:
@@ -50,8 +31,7 @@ def language() -> str:
 
 def _(message: str) -> str:
     """Translate a message into the language of this session; without a translation it stays English."""
-    found = catalogue(language()).get(message, message)
-    return found if isinstance(found, str) else found[0]
+    return words.translate(message, language())
 
 
 def ngettext(singular: str, plural: str, n: int) -> str:
@@ -64,23 +44,9 @@ def ngettext(singular: str, plural: str, n: int) -> str:
     return template.replace("{n}", number(n))
 
 
-class _Filled(Formatter):
-    """Fills gaps; numbers without a format of their own are written as `number` writes them."""
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if not format_spec and isinstance(value, int | float) and not isinstance(value, bool):
-            return number(value)
-        try:
-            return str(super().format_field(value, format_spec))
-        except (TypeError, ValueError):
-            return str(value)
-
-
 def say(text: Text) -> str:
     """Return a `Text` in the language of this session. Plain text: escape it where it meets markdown or HTML."""
-    template = _(text.template)
-    values = {name: say(value) if isinstance(value, Text) else value for name, value in text.values.items()}
-    return _Filled().vformat(template, (), values) if values else template
+    return words.say(text, language())
 
 
 def paragraphs(docstring: str) -> list[str]:
@@ -94,34 +60,8 @@ def docstring_messages(docstring: str) -> list[str]:
 
 
 def number(value: float | None, *, digits: int = 4) -> str:
-    """Return a number with at most `digits` significant digits, thousands separated; tiny and huge ones as 5E-4.
-
-    Whole numbers below 1e15 are written in full. NaN and ±∞ are named; None is a dash.
-    """
-    if value is None:
-        return "–"
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return _decimal(value, digits, language())
-
-
-@lru_cache(maxsize=1 << 14)
-def _decimal(value: float, digits: int, locale: str) -> str:
-    """Return a finite number in a language; babel takes 50 µs a number, and a page of comparisons has a thousand."""
-    if value == int(value) and abs(value) < 1e15:
-        return format_decimal(int(value), locale=locale)
-    if abs(value) < 0.01 or abs(value) >= 1e7:
-        return scientific(value, digits=min(digits, 4))
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return format_decimal(round(value, decimals), format="#,##0." + "#" * decimals, locale=locale)
-
-
-def scientific(value: float, *, digits: int = 3) -> str:
-    """Return a number as `5e-4`: what people call a learning rate."""
-    pattern = "0." + "#" * (digits - 1) + "E0"
-    return format_scientific(value, format=pattern, locale="en").replace("E", "e")
+    """Return a number in the language of this session, as `server.words` writes them."""
+    return words.number(value, language(), digits=digits)
 
 
 def percent(fraction: float, *, digits: int = 0) -> str:
