@@ -287,11 +287,14 @@ def _coded(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
 
 def cells_rows(run_no: int, cells: Sequence[Cells]) -> pa.Table:
     """Return cells as rows of CELL_SCHEMA, metric by metric: one curve can then be read without the others."""
-    columns = {name: np.concatenate([each[name] for each in cells]) for name in CELL_SCHEMA.names if name != "run"}
-    order = np.argsort(columns["metric"], kind="stable")
-    columns = {name: array[order] for name, array in columns.items()}
-    columns["run"] = np.full(len(order), run_no)
-    return pa.table([_column(columns[field.name], field.type) for field in CELL_SCHEMA], schema=CELL_SCHEMA)
+    order = np.argsort(np.concatenate([each["metric"] for each in cells]), kind="stable")
+
+    def column(field: pa.Field) -> pa.Array:  # one after the other: all of them at once would be held three times
+        if field.name == "run":
+            return pa.array(np.full(len(order), run_no)).cast(field.type)
+        return _column(np.concatenate([each[field.name] for each in cells])[order], field.type)
+
+    return pa.table([column(field) for field in CELL_SCHEMA], schema=CELL_SCHEMA)
 
 
 def _column(values: np.ndarray, kind: pa.DataType) -> pa.Array:

@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from storage.keeping.changes import Changes, insert
+from storage.keeping.changes import ROW_GROUP, Changes, insert
 from storage.keeping.originals import Originals
 from storage.keeping.reports import clean_text, dump_json, dump_report
 from storage.keeping.runs import make_rows_table
@@ -20,9 +20,8 @@ from storage.keeping.state import Metric, RunState, metrics_rows
 from storage.keeping.tiers import LARGE, SMALL, Cells, cells_rows, first_row_needed, pyramid
 from storage.types import ROW_SCHEMA, Batch, Column, Event, ParseReport
 
-INSERT_ROWS = 122_880  # a row group of DuckDB
 INSERT_BYTES = 48 << 20  # of rows that wait at most
-INSERT_CELLS = 400_000  # about 80 MB of aggregates wait at most
+INSERT_CELLS = ROW_GROUP // 20 * 21  # about 27 MB of aggregates wait at most: of 21 cells 20 are of 50 rows
 # More metric names than this in one run are not kept as columns: the archive has the lines, an event says so.
 MAX_METRICS = 1_000
 
@@ -89,8 +88,10 @@ class RunWriter:
             self._pending.append(self._normalise(batch.rows))
             self._pending_rows += batch.rows.num_rows
             self._pending_bytes += self._pending[-1].nbytes
-            if self._pending_rows >= INSERT_ROWS or self._pending_bytes >= INSERT_BYTES:
-                self._insert_rows()
+            if self._pending_rows >= ROW_GROUP:
+                self._insert_rows(self._pending_rows // ROW_GROUP * ROW_GROUP)
+            elif self._pending_bytes >= INSERT_BYTES:
+                self._insert_rows(self._pending_rows)
 
     def keep(self, data: bytes, encoding: str = "utf-8") -> None:
         """Keep the next original bytes of the log. `encoding` says where its lines end."""
@@ -117,7 +118,7 @@ class RunWriter:
         """
         if self.committed:
             raise RuntimeError("a writer commits once")
-        self._insert_rows()
+        self._insert_rows(self._pending_rows)
         self._hand_over(report)
         values = self.run.kept() | {
             "bytes": None if report is None else report.bytes,
@@ -177,18 +178,20 @@ class RunWriter:
                 self.run.columns.append(column)
         return metrics[name]
 
-    def _insert_rows(self) -> None:
+    def _insert_rows(self, count: int) -> None:
+        """Insert the first `count` rows of those that wait."""
         if not self.run.columns:
             make_rows_table(self._cursor, self.run)
-        if not self._pending:
+        if not count:
             return
-        rows = pa.concat_tables(self._pending, promote_options="default").combine_chunks()
+        waiting = pa.concat_tables(self._pending, promote_options="default")
+        rows, rest = waiting.slice(0, count).combine_chunks(), waiting.slice(count)
         kinds = rows["kind"].combine_chunks().dictionary_encode()
         rows = rows.set_column(rows.column_names.index("kind"), "kind", kinds)
         rows = rows.append_column("row", pa.array(np.arange(self.run.rows, self.run.rows + rows.num_rows)))
-        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         self._grow_cells(rows)
         insert(self._cursor, rows_table(self.run.no), self._in_order(rows))
+        self._pending, self._pending_rows, self._pending_bytes = [rest], rest.num_rows, rest.nbytes
         self.run.follow(rows)
 
     def _in_order(self, rows: pa.Table) -> pa.Table:
@@ -214,7 +217,7 @@ class RunWriter:
             self._cell_rows += len(cells["cell"])
         if self._cell_rows >= INSERT_CELLS:
             self._hand_over_cells()
-            self._changes.save_rows()
+            self._changes.save_groups()
 
     def _hand_over_cells(self) -> None:
         for tier, waiting in self._cells.items():
