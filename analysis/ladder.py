@@ -18,6 +18,7 @@ from analysis.segment import Segment
 BASE_ROWS = 2
 MOST_BLOCKS = 256
 CLIP = 4.0
+TO_BEND = 1.155  # standard deviation of a normal law -> median of a second difference less what a slowing fall explains
 LAG = 8  # blocks between which the noise of a block is measured: slow wander counts as noise
 
 
@@ -59,14 +60,16 @@ def block_noise(means: np.ndarray, *, window: int = 64) -> np.ndarray:
     """Return the standard deviation of a block around a smooth course, from the blocks up to each (k,).
 
     The larger of two robust estimates from second differences, which a steady fall does not enter: of neighbours (needs 8
-    blocks), and over LAG blocks (needs 24), which sees the slow wander that neighbours share. The first alone is made half
-    as large again.
+    blocks), and over LAG blocks (needs 24), which sees the slow wander that neighbours share, and which a fall that slows
+    down does not enter either. The first alone is made half as large again.
     """
     near = near_noise(means, window=window)
     far = np.full(len(means), np.nan)
     if len(means) > 2 * LAG:
-        bends = means[2 * LAG :] - 2 * means[LAG:-LAG] + means[: -2 * LAG]
-        far[2 * LAG :] = _spread(np.abs(bends), window, LAG) / np.sqrt(6)
+        fall, later = means[: -2 * LAG] - means[LAG:-LAG], means[LAG:-LAG] - means[2 * LAG :]
+        bends = fall - later
+        bends -= np.clip(bends, 0, np.maximum(fall, 0))  # a fall that slows down is the course, no wander
+        far[2 * LAG :] = _median(np.abs(bends), window, LAG) / TO_BEND
     return np.fmax(np.where(np.isfinite(far), near, 1.5 * near), far)
 
 

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from analysis.ladder import clipped
 from analysis.noise import Track
 
-WINDOWS = ((64, 1), (256, 1), (256, 8), (256, 64))  # values a window, rows a value
+WINDOWS = ((64, 1), (256, 1), (64, 8), (256, 8), (64, 64), (256, 64))  # values a window, rows a value
 STEPS = 4  # windows begin at quarters of each other
 SLOWEST = 4  # cycles a window below which a line can't be told from a trend
 SIDE = 8  # frequencies on each side that a line is compared with
@@ -22,12 +22,13 @@ AT_ONCE = 1 << 20  # values transformed at a time: bounded memory
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """The strongest line of each window (k,); windows are `rows` rows long and a quarter of that apart.
+    """The strongest line of each window (k,); windows are `size` values or `rows` rows long and a quarter of that apart.
 
     end: position in the track of the window's last value. period: in values of the track; tower: power over the median
     of its neighbours; share: of all power; amplitude: half of the whole swing.
     """
 
+    size: int
     rows: int
     end: np.ndarray
     period: np.ndarray
@@ -51,7 +52,7 @@ def _lines(means: np.ndarray, size: int, scale: int) -> Lines:
     parts = [_strongest(windows[at : at + count]) for at in range(0, len(windows), count)]
     place, tower, share, amplitude = (np.concatenate(column) for column in zip(*parts, strict=True))
     end = (np.arange(len(windows)) * (size // STEPS) + size) * scale - 1
-    return Lines(size * scale, end, size / place * scale, tower, share, amplitude)
+    return Lines(size, size * scale, end, size / place * scale, tower, share, amplitude)
 
 
 def _strongest(windows: np.ndarray) -> tuple[np.ndarray, ...]:

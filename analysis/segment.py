@@ -187,9 +187,10 @@ def _segment(
     evals, evals_absent = _frame(_of_kind(part, "eval")) if "kind" in part.column_names else (pd.DataFrame(), {})
     told = pd.DataFrame([[event.get(name) for name in EVENT_COLUMNS] for event in said], columns=list(EVENT_COLUMNS))
     told = told.astype({"step": "Int64"})
-    plan = _plan(frame) or total_steps
+    printed = _prints_steps(part)
+    plan = (_plan(frame) or total_steps) if printed else None  # a plan in steps says nothing of rows that only are counted
     segment = Segment(number, frame, absent, evals, told, config, plan, evals_absent, telemetry, ranks, unmeasured=unmeasured)
-    return replace(segment, steps_printed=_prints_steps(part))
+    return replace(segment, steps_printed=printed)
 
 
 def _prints_steps(part: pa.Table) -> bool:

@@ -25,7 +25,7 @@ from analysis.evidence import fact, finding_at, median_fact, unlog, where
 from analysis.findings import Finding, Severity
 from analysis.first_loss import first_loss
 from analysis.losses import loss_kind
-from analysis.noise import WINDOW, Track, track, trailing
+from analysis.noise import TO_SIGMA, WINDOW, Track, track, trailing
 from analysis.schedule import rates
 from analysis.segment import Segment
 from messages import N_, Text
@@ -36,6 +36,7 @@ ROWS = 60
 OF, RAISED = 8, 5  # so many of the last rows must be low
 TOGETHER = ((8, 0.53), (16, 0.4))  # rows, and mean z of them over the deviations of single rows
 LEAST_TOGETHER = 0.05
+LONG, OWN = 512, 6.0  # rows over which means of so many rows are known, and their own deviations that a dip must be
 MOST = 100
 GAP = 20.0  # times the usual distance between two rows, from which on steps are missing
 REPEATS_EPOCHS = 3.0  # from which on a loss near zero is memory of the training data, and said as information
@@ -124,13 +125,18 @@ def _behind_gap(steps: np.ndarray) -> np.ndarray:
 
 
 def _together(loss: Track, deviations: float, effect: float) -> np.ndarray:
-    """Say where 8 or 16 rows are low together, none of them far enough alone: dips of noisy logs."""
+    """Say where 8 or 16 rows are low together, none of them far enough alone: dips of noisy logs.
+
+    Rows of unshuffled data share their noise, so their means stray further than single rows tell.
+    """
     z = np.nan_to_num(np.maximum(loss.z, -deviations))
     off = np.nan_to_num(loss.x - loss.centre)
     result = np.zeros(len(loss), dtype=bool)
     for rows, least in TOGETHER:
         if len(loss) >= rows:
-            far = bn.move_mean(off, rows) < np.log(1 - max(effect, LEAST_TOGETHER))
+            means = bn.move_mean(off, rows)
+            far = means < np.log(1 - max(effect, LEAST_TOGETHER))
+            far &= ~(means > -OWN * TO_SIGMA * trailing(np.abs(np.nan_to_num(means)), LONG))
             result |= (bn.move_mean(z, rows) < -least * deviations) & far
     return result & (loss.z < -1)
 

@@ -28,6 +28,7 @@ from analysis.findings import Finding, Severity
 from analysis.ladder import Octave, block_noise, ladder
 from analysis.losses import loss_kind
 from analysis.noise import WINDOW, Track, first_level, track
+from analysis.schedule import rates
 from analysis.segment import Segment
 from analysis.turns import sloping, stepping
 from analysis.warm_restarts import by_schedule
@@ -268,14 +269,20 @@ def _finding(segment: Segment, column: str, loss: Track, rise: Rise) -> Finding:
 
 
 def _severity(segment: Segment, loss: Track, rise: Rise) -> Severity:
-    """A rise that was soon over is only noted, and so is a small one that begins where other data or another batch do."""
+    """A rise that was soon over is only noted, and so is a small one that begins where other data or another batch do, or
+    while the rate warms up, as that of trained weights does."""
+    start, known = int(loss.rows[rise.first]), int(loss.rows[rise.known])
     if rise.end is not None:
         short = rise.end - rise.first <= max(SHORT, SHORT_SHARE * rise.first)
-        return Severity.INFO if short else Severity.WARNING
-    start, known = int(loss.rows[rise.first]), int(loss.rows[rise.known])
+        return Severity.INFO if short or _warming(segment, start) else Severity.WARNING
     staged = any(stage_changed(segment, row) for row in range(start, known + 1, 20)) or stage_changed(segment, known)
     small = np.median(loss.x[rise.known :][-20:]) - rise.best < FAR
-    return Severity.INFO if staged and small else Severity.CRITICAL
+    return Severity.INFO if small and (staged or _warming(segment, len(segment) - 1)) else Severity.CRITICAL
+
+
+def _warming(segment: Segment, row: int) -> bool:
+    course = rates(segment)
+    return course is not None and bool(course.warming[row])
 
 
 def sick() -> Segment:

@@ -15,12 +15,13 @@ Source: gradient-norm rules of the common trouble tables and of ZClip; criterion
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import bottleneck as bn
 import numpy as np
 
 from analysis.evidence import times
 from analysis.findings import Finding, Severity
 from analysis.hardware import bands
-from analysis.noise import Track, track
+from analysis.noise import WINDOW, Track, track, trailing
 from analysis.readings import MOST, Readings, finding, of_rows
 from analysis.segment import Segment
 from messages import N_, Text
@@ -28,6 +29,7 @@ from messages import N_, Text
 NEEDS = ("grad_norm",)
 RECORD_ROWS = 2000
 LASTING_ROWS = 10
+LEVEL_ROWS = 5  # whose median is a level
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,21 @@ def check(
     single: float = 12.0,
     single_ratio: float = 15.0,
     own_record: float = 1.5,
+    climb_ratio: float = 20.0,
+    climb_record: float = 4.0,
 ) -> Iterator[Finding]:
-    """Yield each burst of the gradient norm.
+    """Yield each burst of the gradient norm, and each climb so steep that no row stands out from the one before.
 
     two_of_four, single: robust standard deviations of two rows in four and of one row; two_ratio, single_ratio: times the usual
     norm that they must be, too; own_record: times the second highest deviation of the last 2,000 rows.
+    climb_ratio, climb_record: times what was usual 64 rows ago, and times the highest level until then.
     """
     norm = track(segment, "grad_norm")
-    for burst in _bursts(norm, (two_of_four, two_ratio), (single, single_ratio), own_record):
+    bursts = list(_bursts(norm, (two_of_four, two_ratio), (single, single_ratio), own_record))
+    climb = _climb(norm, climb_ratio, climb_record)
+    if climb is not None and not any(climb.first <= (len(norm) if b.end is None else b.end) for b in bursts):
+        bursts.append(climb)
+    for burst in bursts:
         yield _finding(segment, norm, burst)
 
 
@@ -93,6 +102,26 @@ def _bursts(norm: Track, two: tuple[float, float], one: tuple[float, float], rec
         free = len(norm) if burst.end is None else burst.end + 1
         shown += 1
         yield burst
+
+
+def _climb(norm: Track, ratio: float, record: float) -> Burst | None:
+    """Return the first climb within some dozen rows; each row of it is little above what the rows before let expect."""
+    if len(norm) < 4 * WINDOW:
+        return None
+    level = bn.move_median(norm.x, LEVEL_ROWS)
+    usual = np.r_[np.full(WINDOW, np.nan), trailing(norm.x, 2 * WINDOW, WINDOW)[:-WINDOW]]
+    highest = np.r_[np.full(WINDOW, np.nan), np.fmax.accumulate(level)[:-WINDOW]]
+    with np.errstate(invalid="ignore"):
+        climbed = np.flatnonzero((level > usual + np.log(ratio)) & (level > highest + np.log(record)))
+    if not len(climbed):
+        return None
+    known = int(climbed[0])
+    allowed = float(usual[known]) + np.log(2)
+    low = np.flatnonzero(norm.x[:known] <= allowed)
+    back = np.flatnonzero(level[known:] <= allowed)
+    first, end = int(low[-1]) + 1 if len(low) else 0, known + int(back[0]) if len(back) else None
+    peak = first + int(np.argmax(norm.x[first:end]))
+    return Burst(first, known, peak, end, float(usual[known]))
 
 
 def _record(z: np.ndarray, at: int) -> float:

@@ -22,12 +22,13 @@ from analysis.findings import Finding, Severity
 from analysis.hardware import bands, most_of
 from analysis.losses import loss_kind
 from analysis.readings import MOST, SIZE, Readings, blocks, finding, last_of, median_of, of_rows
+from analysis.schedule import rates
 from analysis.segment import Segment
 from messages import N_, Text
 
 NEEDS = ("grad_norm",)
 NOW, THEN, LEAST = 3, 64, 7  # blocks of five rows: that must all be low, of the reference, before anything is judged
-EARLY = 24  # blocks within which norms fall by themselves
+EARLY = 24  # blocks within which norms fall by themselves, as they do while the learning rate warms up
 EARLY_SHARE = 0.1  # of the ordinary limit that applies there
 WITH_LOSS = 0.3  # share of the loss left, below which a small gradient is what one expects
 BACK = 5.0  # times the limit at which it is over
@@ -41,7 +42,7 @@ def check(segment: Segment, *, share: float = 0.1) -> Iterator[Finding]:
         return
     highest = bn.move_max(middle, min(NOW, len(middle)), NOW)
     then = median_of(middle, THEN, 4)[(np.arange(len(middle)) + 1) // 2 - 1]
-    limit = np.where(np.arange(len(middle)) < EARLY, EARLY_SHARE, 1.0) * share * then
+    limit = np.where(_early(segment, series, len(middle)), EARLY_SHARE, 1.0) * share * then
     with np.errstate(invalid="ignore"):
         hot = (highest < limit) & (np.arange(len(middle)) >= LEAST - 1) & (highest > 0)
     free = shown = 0
@@ -71,6 +72,14 @@ def _norms(segment: Segment) -> Readings:
     values = segment.values("grad_norm")
     rows = np.flatnonzero(np.isfinite(values) & (values >= 0))
     return of_rows(segment, "grad_norm", rows, values[rows])
+
+
+def _early(segment: Segment, series: Readings, count: int) -> np.ndarray:
+    """Say which blocks are so early that norms fall by themselves (count,)."""
+    course, block = rates(segment), np.arange(count)
+    ends = series.at[(block + 1) * SIZE - 1]
+    warming = course.warming[ends] if course is not None else np.zeros(count, dtype=bool)
+    return np.asarray((block < EARLY) | warming)
 
 
 def _loss_fell_too(segment: Segment, series: Readings, block: int) -> bool:

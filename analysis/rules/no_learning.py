@@ -36,6 +36,7 @@ START_ROWS = 10
 RESUMED_STEP = 0.02  # of the steps so far: a launch that begins later than this goes on with something
 TO_LEARN = 1.0  # a launch that begins below this loss has little left to learn
 RECOVERED = 3.0  # times the fall that was wanted, from which on a slow beginning is over
+BRIEF = 0.05  # of the rows, up to which a beginning without a fall is over and only noted
 MUCH_TO_LEARN = 3.0  # a launch that begins above this should lose a good part of it
 
 
@@ -124,7 +125,7 @@ def _still(segment: Segment, loss: Track, course: Rates | None, after: tuple[int
         return None
     for at in _doubling(int(places[0]), len(loss)):
         still = _compared(loss, at, float(np.log1p(-least)))
-        if still is not None:
+        if still is not None and not _falling(loss, still):
             return still
         if np.median(loss.x[max(at - 20, 0) : at + 1]) < np.median(loss.x[:START_ROWS]) + np.log1p(-3 * least):
             return None
@@ -157,6 +158,14 @@ def _compared(loss: Track, at: int, least: float, *, certain: bool = True) -> St
     lower = np.flatnonzero(loss.x[at + 1 :] < start + 3 * min(least, -0.01) - spread)
     began = at + 1 + int(lower[2]) if len(lower) > 2 else None
     return Still(at, began, start, level, float(error), slow=False)
+
+
+def _falling(loss: Track, still: Still) -> bool:
+    """Say whether the loss rose at first, as trained weights do while the rate warms up, and has been falling since."""
+    at = still.known
+    middle = loss.x[at // 2 : at // 2 + max(START_ROWS, at // 8)]
+    top = float(np.median(middle)) if len(middle) else still.level
+    return still.level < top - 3 * still.error and top > still.start + 3 * still.error
 
 
 def _slow(segment: Segment, loss: Track, fall: float, slow_steps: int) -> Still | None:
@@ -195,7 +204,8 @@ def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_s
     elif end is not None:
         title = Text(N_("Loss did not fall until {end}"), gaps)
     severe = Severity.CRITICAL if end is None and not still.slow and from_scratch else Severity.WARNING
-    severe = Severity.INFO if still.slow and end is not None else severe
+    brief = still.began is not None and still.began < BRIEF * len(loss)
+    severe = Severity.INFO if end is not None and (still.slow or brief) else severe
     return finding_at(
         segment,
         kind="no_learning",

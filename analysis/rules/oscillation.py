@@ -36,7 +36,7 @@ LEVEL = True
 ROWS = 96
 SAME_PERIOD = 0.1
 EPOCH_MATCH = 0.06
-SHORT, SHORT_MORE = 64, 0.15  # windows of so few rows have few frequencies: a line must hold a larger share
+SHORT, SHORT_MORE = 64, 0.15  # windows of so few values have few frequencies: a line must hold a larger share
 BLOCK = 32
 PAST_BLOCKS, NEW_BLOCKS = 64, 4
 AT_ONCE = 50_000  # windows of the articles' check
@@ -145,7 +145,7 @@ def _overlap(one: Swing, other: Swing) -> bool:
 
 def _periodic(loss: Track, tower: float, share: float, amplitude: float) -> Iterator[Swing]:
     for found in lines(loss):
-        least = share + (SHORT_MORE if found.rows == SHORT else 0.0)
+        least = share + (SHORT_MORE if found.size == SHORT else 0.0)
         strong = (found.tower > tower) & (found.share > least) & (found.amplitude > amplitude)
         for first, known, last in _stretches(found, strong):
             end = None if last == len(strong) - 1 else int(found.end[last])
@@ -192,8 +192,7 @@ def _wilder(loss: Track, growth: float, least: float) -> Iterator[Swing]:
     if count < 16:
         return
     rows = loss.x[: count * BLOCK].reshape(-1, BLOCK)
-    off = np.abs(rows - np.median(rows, axis=1, keepdims=True))  # around its own level: a jump to another is no fluctuation
-    noise = TO_SIGMA * np.nan_to_num(np.nanmedian(off[2:], axis=1))
+    noise = TO_SIGMA * np.nan_to_num(np.minimum(_off(rows), _off(_levelled(rows)))[2:])
     level = np.exp(np.minimum(np.median(loss.x[: count * BLOCK].reshape(-1, BLOCK), axis=1)[2:], 300))
     ratios = [_over_past(noise), _over_past(noise * level)]
     wild = (ratios[0] > growth) & (ratios[1] > growth) & (bn.move_median(noise, NEW_BLOCKS, NEW_BLOCKS) > least)
@@ -211,6 +210,17 @@ def _wilder(loss: Track, growth: float, least: float) -> Iterator[Swing]:
         None,
         float(ratios[0][known]),
     )
+
+
+def _off(rows: np.ndarray) -> np.ndarray:
+    """Return how far rows (k, BLOCK) are from the level of their block (k,): a jump to another level is no fluctuation."""
+    return np.asarray(np.median(np.abs(rows - np.median(rows, axis=1, keepdims=True)), axis=1))
+
+
+def _levelled(rows: np.ndarray) -> np.ndarray:
+    """Return rows (k, BLOCK) without the slope between the halves of their block: a rise is no fluctuation either."""
+    first, second = np.median(rows[:, : BLOCK // 2], axis=1), np.median(rows[:, BLOCK // 2 :], axis=1)
+    return rows - ((second - first) / (BLOCK // 2))[:, None] * np.arange(BLOCK)
 
 
 def _over_past(values: np.ndarray) -> np.ndarray:

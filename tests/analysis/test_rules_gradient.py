@@ -179,3 +179,21 @@ def test_a_burst_is_told_by_its_peak() -> None:
     assert "from step 401 on to 60 at step 403" in finding.title.render()
     highest = next(item for item in finding.evidence if item.label.render() == "highest gradient norm")
     assert (highest.step, highest.value) == (403, pytest.approx(60))
+
+
+def test_a_norm_that_climbs_row_by_row_explodes_although_no_row_stands_out() -> None:
+    noise = np.exp(0.15 * np.random.default_rng(4).standard_normal(900))
+    climb = np.minimum(np.exp(np.maximum(np.arange(900) - 500, 0) / 15), 400)
+    (finding,) = alarms(list(grad_explosion.check(of(0.5 * noise * climb, 900))))
+    assert str(finding.severity) == "critical"
+    assert finding.known_step is not None
+    assert 500 < finding.known_step < 580
+    assert alarms(list(grad_explosion.check(of(0.5 * noise * climb**0.2, 900)))) == []
+
+
+def test_norms_fall_by_themselves_while_the_rate_warms_up() -> None:
+    rows = np.arange(1200)
+    norm = (0.3 + 20 * np.exp(-rows / 40)) * np.exp(0.1 * np.random.default_rng(5).standard_normal(1200))
+    lr = 6e-4 * np.minimum((rows + 1) / 200, 1)
+    assert alarms(list(grad_vanishing.check(of(norm, 1200, lr=lr)))) == []
+    assert alarms(list(grad_vanishing.check(of(norm, 1200))))

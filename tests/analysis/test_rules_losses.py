@@ -308,3 +308,59 @@ def test_evaluations_that_turn_are_one_finding_however_noisy_they_are(seed: int)
     evaluation *= np.exp(np.random.default_rng(seed).normal(0, 0.12, 200))
     (finding,) = found("overfit", run(loss=0.1 + 2 * np.exp(-epochs / 66), eval_loss=evaluation))
     assert finding.last_step is None
+
+
+def falling(rows: int) -> np.ndarray:
+    """A loss as it falls in pretraining: fast at first, ever more slowly."""
+    return 2.6 + 8 * (1 + np.arange(rows) / 20) ** -1.0
+
+
+def test_a_swing_of_a_few_slow_periods_is_found_in_a_run_of_two_thousand_rows() -> None:
+    rows = np.arange(2000)
+    wave = np.where(rows < 900, 0.0, np.sin(2 * np.pi * (rows - 900) / 84))
+    finding = alarms("oscillation", run(loss=noisy(2000) * np.exp(0.12 * wave)))[0]
+    assert finding.evidence[1].value == pytest.approx(84, rel=0.1)
+
+
+def test_a_steep_rise_is_no_growing_fluctuation() -> None:
+    loss = noisy(1100, sigma=0.01)
+    loss[600:] += np.minimum(0.08 * np.expm1(np.arange(500) / 52), 8)
+    assert alarms("oscillation", run(loss=loss)) == []
+    assert alarms("divergence", run(loss=loss))
+
+
+def test_how_a_fall_slows_down_does_not_hide_a_slow_rise() -> None:
+    """The bend of the early course counted as wander of the loss, so a rise was known 700 rows later."""
+    rise = np.maximum(np.arange(2500) - 1250, 0) / 1250
+    loss = falling(2500) * noisy(2500, level=1.0) * (1 + 0.15 * rise)
+    (finding,) = alarms("divergence", run(loss=loss))
+    assert finding.known_step is not None
+    assert finding.known_step < 1900
+    assert alarms("divergence", run(loss=falling(2500) * noisy(2500, level=1.0))) == []
+
+
+def test_trained_weights_may_get_worse_while_the_rate_warms_up() -> None:
+    rows = np.arange(2400)
+    bump = 0.06 * np.minimum(rows / 120, 1) * np.exp(-np.maximum(rows - 120, 0) / 350)
+    loss = noisy(2400, level=2.0, sigma=0.01) * (1 + bump) * (1 - 0.06 * (rows / 2400) ** 0.6)
+    lr = 3e-4 * np.minimum((rows + 1) / 120, 1)
+    assert alarms("divergence", run(loss=loss, lr=lr)) == []
+    assert alarms("no_learning", run(loss=loss, lr=lr)) == []
+    assert alarms("divergence", run(loss=loss[:180], lr=lr[:180])) == []
+
+
+def test_a_beginning_without_a_fall_is_only_noted_when_it_was_a_small_part_of_the_run() -> None:
+    loss = np.r_[noisy(40, level=10.8, sigma=0.01), falling(3000) * noisy(3000, level=1.0)]
+    assert [str(finding.severity) for finding in found("no_learning", run(every=10, loss=loss))] == ["info"]
+    late = np.r_[noisy(900, level=10.8, sigma=0.01), falling(1200) * noisy(1200, level=1.0)]
+    assert [str(finding.severity) for finding in found("no_learning", run(every=10, loss=late))] == ["warning"]
+
+
+def test_rows_that_share_their_noise_do_not_dip() -> None:
+    rng, shared = np.random.default_rng(8), np.zeros(4000)
+    for row in range(1, 4000):
+        shared[row] = 0.9 * shared[row - 1] + 0.03 * rng.standard_normal()
+    loss = 2.5 * np.exp(shared + 0.02 * rng.standard_normal(4000))
+    assert alarms("dip", run(loss=loss)) == []
+    loss[2000:2030] *= 0.55
+    assert [finding.first_step for finding in alarms("dip", run(loss=loss))] == [2001]

@@ -84,3 +84,11 @@ def test_a_norm_that_is_zero_throughout_while_the_loss_moves_is_measured_by_nobo
         assert segment.head(30).unmeasured == (frozenset() if there else frozenset({"grad_norm"}))
         texts = [blind.text.template for blind in diagnose([segment]).not_assessable if blind.rule == "grad_explosion"]
         assert any("only zeros" in text for text in texts) is not there
+
+
+def test_a_plan_in_steps_says_nothing_of_rows_that_print_no_step() -> None:
+    table = {"kind": ["train"] * 3, "step": [1, 2, 3], "loss": [3.0, 2.9, 2.8], "total_steps": [1500.0] * 3}
+    printed = {**table, "step_printed": pa.array([100, 200, 300], pa.int64())}
+    counted = {**table, "step_printed": pa.array([None] * 3, pa.int64())}
+    assert split_segments(pa.table(printed))[0].total_steps == 1500
+    assert split_segments(pa.table(counted))[0].total_steps is None
