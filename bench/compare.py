@@ -3,12 +3,16 @@
 Right: pairs of simulated runs whose true difference is 0, 0.5, 1 and 3 %; the law of the loss and its noise are those of
 analysis/simulate.py (falling learning rate, Student-t noise carried on from row to row), the repeats of one configuration lie
 apart as far as real ones do. Quick: runs written to a store of their own, then the whole comparison as the page asks for it,
-in CPU seconds (the store's threads with it), with nothing remembered and again; and a sweep of 1,000 runs.
+in CPU seconds (the store's threads with it), with nothing remembered and again; and a sweep of 1,000 runs. Page: a real
+server on that store, whose page Compare a WebSocket client opens and then asks for again, while the server has not yet judged
+the runs, and when it has.
 """
 
 import argparse
+import asyncio
 import json
 import math
+import statistics
 import sys
 import tempfile
 import time
@@ -18,17 +22,20 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import websockets
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from analysis.compare.align import Aligned
 from analysis.compare.difference import SEED_SPREAD, difference
+from bench.load import Viewer
 from server.compare import comparison, sweep_of
 from server.service import Service
 from server.settings import Settings
 from storage.keeping.reports import NOT_READ
 from storage.store import Store
 from storage.types import ROW_SCHEMA, Batch
+from tests.serving import serving
 
 DIFFERENCES = (0.0, 0.005, 0.01, 0.03)
 ROWS = (10, 20, 30, 60, 100, 200, 300, 500, 1000, 5000)
@@ -171,6 +178,37 @@ def speed(folder: Path, runs: int, steps: int) -> dict[str, float]:
     }
 
 
+def page(folder: Path, runs: int, steps: int) -> dict[str, float]:
+    """Return milliseconds until the page Compare has all it shows of long runs: not yet judged, judged, and asked for again."""
+    with Store(folder) as store:
+        ids = fill(store, runs, steps)
+    found = {"page, the runs not yet judged, ms": opened(folder, ids)[0]}
+    service = Service.open(Settings(data_dir=folder))
+    for run in ids:
+        service.diagnosis(run)
+    service.close()
+    first, *again = opened(folder, ids)
+    return found | {"page, nothing remembered, ms": first, "page, again, ms": statistics.median(again)}
+
+
+def opened(folder: Path, ids: list[str], times: int = 10) -> list[float]:
+    """Return how many milliseconds a new server takes, which has only shown the empty page, each time that it is asked."""
+    with serving(folder, folder.with_suffix(".log")) as served:
+        time.sleep(2)
+        asyncio.run(_asked(served.url, "", 1))
+        return asyncio.run(_asked(served.url, f"runs={','.join(ids)}", times))
+
+
+async def _asked(url: str, query: str, times: int) -> list[float]:
+    viewer = Viewer(url, query, name="compare")
+    stream = url.replace("http", "ws", 1) + "/_stcore/stream"
+    async with websockets.connect(stream, subprotocols=["streamlit"], max_size=None) as socket:  # type: ignore[list-item]
+        for _ in range(times):
+            await viewer.rerun(socket, live=False)
+    assert not viewer.errors
+    return [round(1000 * seconds, 1) for seconds in viewer.seconds]
+
+
 def main() -> None:
     """Print the calibration and the speed, one line of JSON a row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -178,13 +216,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--store", type=Path, help="Where the runs for the speed are kept (default: nowhere).")
-    parser.add_argument("--only", choices=["right", "quick"])
+    parser.add_argument("--only", choices=["right", "quick", "page"])
     given = parser.parse_args()
-    if given.only != "quick":
+    if given.only in (None, "right"):
         calibration(given.pairs)
-    if given.only != "right":
-        with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps(speed(given.store or Path(folder) / "data", given.runs, given.steps)))
+    with tempfile.TemporaryDirectory() as folder:
+        if given.only in (None, "quick"):
+            print(json.dumps(speed(given.store or Path(folder) / "data", given.runs, given.steps)), flush=True)
+        if given.only in (None, "page"):
+            print(json.dumps(page(Path(folder) / "page", given.runs, given.steps)))
 
 
 if __name__ == "__main__":

@@ -64,10 +64,12 @@ def build(data: Path, runs: int, steps: int) -> None:
 
 @dataclass
 class Viewer:
-    """A browser as the server sees it: a WebSocket, the fragment that it asks for again and again, what came back."""
+    """A browser as the server sees it: a WebSocket, a page (by `name`), the fragment that it asks for again and again, what
+    came back."""
 
     url: str
     query: str
+    name: str = "health"
     fragment: str = ""
     page: str = ""
     seconds: list[float] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Viewer:
         """Ask for a rerun (of the live part only) and wait for its end."""
         message = BackMsg()
         message.rerun_script.query_string = self.query
-        message.rerun_script.page_name = "" if self.page else "health"
+        message.rerun_script.page_name = "" if self.page else self.name
         message.rerun_script.page_script_hash = self.page
         message.rerun_script.cached_message_hashes.extend(self.cached)
         message.rerun_script.context_info.locale = "en-US"
