@@ -159,14 +159,15 @@ def heartbeats(store: Store, run: str) -> list[Heartbeat]:
 
 
 def _heartbeat(store: Store, lane: Lane, now: datetime) -> Heartbeat:
-    printed = _last_printed(store, lane)
+    printed = last_printed(store, lane.run, lane.last_step)
     ahead = 0.0 if printed is None else (printed - now.replace(tzinfo=None)).total_seconds()
     age = max(0.0, (now - lane.updated).total_seconds())
     return Heartbeat(lane.run, lane.rank, lane.host, lane.last_step, age, ahead if ahead > AHEAD_SECONDS else 0.0)
 
 
-def _last_printed(store: Store, lane: Lane) -> datetime | None:
-    if lane.last_step is None:
+def last_printed(store: Store, run: str, last_step: int | None) -> datetime | None:
+    """Return the time that a run or lane prints at its last step, by the clock of its log; None where it prints none."""
+    if last_step is None:
         return None
-    stamps = store.frame(lane.run, ["timestamp"], first_step=lane.last_step)["timestamp"].drop_null()
+    stamps = store.frame(run, ["timestamp"], first_step=last_step)["timestamp"].drop_null()
     return stamps[-1].as_py() if len(stamps) else None

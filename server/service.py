@@ -17,6 +17,7 @@ from analysis.ending import current_launch
 from analysis.segment import Segment, split_segments
 from analysis.time_left import Estimate, time_left, why_unknown
 from messages import N_, Text
+from server.alerts.alerting import Alerts
 from server.arrivals import Arrivals, hangs, heard, least_seconds, next_look
 from server.beside import Standings
 from server.board import Board
@@ -47,7 +48,7 @@ class Service:
 
     `watcher`, `monitor` and `care` run in a server only (`start`); `streams` are the logs that are sent to it, `board`
     has every run at a glance, `growing` what is kept of long runs, `arrivals` when the rows of followed ones came,
-    `standings` how they stand beside the baselines.
+    `standings` how they stand beside the baselines, `alerts` tells people (in a server only).
     """
 
     settings: Settings
@@ -60,6 +61,7 @@ class Service:
     growing: Growing = field(init=False)
     arrivals: Arrivals = field(init=False)
     standings: Standings = field(init=False)
+    alerts: Alerts = field(init=False)
     _diagnosing: defaultdict[str, threading.Lock] = field(init=False, repr=False)
     _editions: defaultdict[str, int] = field(init=False, repr=False)
 
@@ -67,7 +69,7 @@ class Service:
         self.streams = Streams(self.store)
         self.board = Board(self.store, self.settings.profile)
         self.growing, self.arrivals = Growing(self.store), Arrivals(self.store)
-        self.standings = Standings(self.store)
+        self.standings, self.alerts = Standings(self.store), Alerts(self)
         self._diagnosing = defaultdict(threading.Lock)
         self._editions = defaultdict(int)
 
@@ -101,13 +103,14 @@ class Service:
             on_poll=lambda: self.got_rows(self.streams.rest()),
         )
         self.care = Care(self)
-        for part in (self.monitor, self.watcher, self.care):
+        self.monitor.on_diagnosis.append(self.alerts.hear)
+        for part in (self.monitor, self.watcher, self.care, self.alerts):
             part.start()
         self.got_rows(self.board.unjudged())
 
     def close(self) -> None:
         """End what runs and close the store; the object is of no use afterwards."""
-        for part in (self.watcher, self.monitor, self.care, self.standings):
+        for part in (self.watcher, self.monitor, self.care, self.standings, self.alerts):
             if part is not None:
                 part.stop()
         self.store.close()

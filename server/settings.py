@@ -34,6 +34,8 @@ class Settings:
     diagnose_seconds: float = 5.0
     # Who has one of these may send logs (and read) from other machines: `RUNVITALS_TOKENS=one,two`, a list in the file.
     tokens: tuple[str, ...] = ()
+    # The address under which people reach the pages (`https://runs.example.org`): what links in alerts begin with.
+    public_url: str = ""
     # Days after which original lines, raw rows and aggregates go; 0: never. Runs with a hold keep everything, and around
     # each finding `keep_around` lines and rows stay on both sides. Aggregates only go where the raw rows have gone.
     keep_lines_days: float = 7

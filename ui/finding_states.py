@@ -7,12 +7,11 @@ import streamlit as st
 
 from messages import N_
 from server import service
+from server.finding_states import KIND, MUTED, OPEN, SEEN
 from storage.keeping.kept import Kept
 from ui import html, state
 from ui.text import _, ago, ngettext
 
-KIND = "finding_state"
-OPEN, SEEN, MUTED = "open", "acknowledged", "muted"
 WORDS = {OPEN: N_("Open"), SEEN: N_("Acknowledged"), MUTED: N_("Muted")}
 ICONS = {OPEN: "inbox", SEEN: "done", MUTED: "notifications_off"}
 DONE = "states_before"  # in the session: what an action replaced

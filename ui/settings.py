@@ -32,6 +32,7 @@ SERVING = {
     "watch": N_("Watched folders from the settings"),
     "watch_seconds": N_("Watched folders are looked at every"),
     "tokens": N_("Tokens for programs"),
+    "public_url": N_("Links in alerts begin with"),
 }
 PARTS = {
     "warehouse": N_("Database"),

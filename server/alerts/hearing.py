@@ -1,0 +1,114 @@
+"""Hears every diagnosis that the monitor makes, and puts into the outbox what people are to be told of live runs."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from analysis.diagnose import Diagnosis
+from analysis.findings import Finding, Severity
+from server.alerts.occurrences import Occurrence, occurrences
+from server.alerts.rules import ENDED, FAILED, GRAVITY, AlertRule, Subject, rules
+from server.finding_states import muted
+from server.glance import Glance
+from server.monitor import last_printed
+from server.thresholds import project_of
+from storage.keeping.outbox import Alert
+from storage.keeping.sources import Source
+from storage.types import Run
+
+if TYPE_CHECKING:
+    from server.service import Service
+
+LIVE_SECONDS = 3600.0  # a log that was not written to for so long is history, unless the run is followed
+TAG = "tag"  # kind of the documents that hold the tags of runs
+
+
+def hear(service: "Service", run: str, before: Diagnosis | None, now: Diagnosis, new: Sequence[Finding]) -> bool:
+    """Keep the alerts that a diagnosis of a run gives rise to; say whether there are any. Raises UnknownRun.
+
+    before: its last diagnosis, None for its first; new: the findings that are not in that one.
+    """
+    wanted = [rule for rule in rules(service.store) if rule.on]
+    head = service.store.run(run)
+    if not wanted or not is_live(service, head):
+        return False
+    told = service.store.outbox.alerts(run)
+    about_ends = any(rule.tells(ENDED, Severity.INFO) for rule in wanted)
+    over = about_ends and (now.verdict == FAILED or _over(service, run))
+    quiet = frozenset(muted(service.store, run))
+    found = list(occurrences(before, now, new, told, launch=head.segments - 1, over=over, muted=quiet))
+    kept = list(_to_keep(service, head, found, wanted, told)) if found else []
+    if kept:
+        service.store.outbox.add(kept)
+    return bool(kept)
+
+
+def _over(service: "Service", run: str) -> bool:
+    kept = service.store.diagnosis(run, service.settings.profile)
+    return kept is not None and Glance.from_dict(kept[1].get("glance")).over
+
+
+def _to_keep(
+    service: "Service", run: Run, found: Sequence[Occurrence], wanted: Sequence[AlertRule], told: Sequence[Alert]
+) -> list[tuple[Alert, list[str]]]:
+    """Return what is alerted, each with its channels: what some rule is about and was not told in the rule's quiet period."""
+    moment, kept = datetime.now(UTC), []
+    tags = frozenset(one.name for one in service.store.kept(TAG, run.id))
+    subject = Subject(run.name, project_of(service.store, run.id), tags)
+    mine = [rule for rule in wanted if rule.covers(subject)]
+    for one in found:
+        last = [alert for alert in told if _as_grave(alert, one)]
+        telling = [rule for rule in mine if rule.tells(one.kind, one.severity) and not _quiet(rule, last, moment)]
+        if telling:
+            arrived = moment if one.kind == "hang" else run.updated.replace(tzinfo=UTC)
+            whole = replace(one, run_name=run.name, rules=tuple(rule.name for rule in telling), rows_at=arrived.timestamp())
+            channels = list(dict.fromkeys(channel for rule in telling for channel in rule.channels))
+            alert = Alert(uuid4().hex, run.id, whole.to_dict(), moment)
+            kept.append((alert, channels))
+            told = [alert, *told]
+    return kept
+
+
+def _as_grave(alert: Alert, one: Occurrence) -> bool:
+    known = Occurrence.from_dict(alert.data)
+    return known.kind == one.kind and GRAVITY[known.severity] >= GRAVITY[one.severity]
+
+
+def _quiet(rule: AlertRule, last: Sequence[Alert], moment: datetime) -> bool:
+    return any(moment - alert.made < timedelta(minutes=rule.quiet_minutes) for alert in last)
+
+
+def is_live(service: "Service", run: Run) -> bool:
+    """Say whether a run goes on now, so that somebody may want to be told: what was read from an old log is history.
+
+    It is live when it was seen to grow since the server started; when its log was written to after it was read first, and
+    within the last hour; or when its last line is of the last hour by its own clock. An upload never is.
+    """
+    if service.arrivals.silent(run.id) is not None:
+        return True
+    sources = service.store.sources(run.id)
+    if not sources:
+        return False
+    first = run.created.replace(tzinfo=UTC).timestamp()
+    return any(_written(source, max(first, time.time() - LIVE_SECONDS)) for source in sources) or _printed(service, run)
+
+
+def _written(source: Source, since: float) -> bool:
+    """Say whether a file was written to after a moment (seconds since 1970); a stream must be seen to grow instead."""
+    if source.device == 0:
+        return False
+    try:
+        return os.stat(source.path).st_mtime > since
+    except OSError:  # gone
+        return False
+
+
+def _printed(service: "Service", run: Run) -> bool:
+    """Say whether the last row is of the last hour, by a clock that is UTC or that of this machine."""
+    printed = last_printed(service.store, run.id, run.last_step)
+    clocks = (datetime.now(), datetime.now(UTC).replace(tzinfo=None))
+    return printed is not None and any(0 <= (clock - printed).total_seconds() < LIVE_SECONDS for clock in clocks)
