@@ -22,6 +22,7 @@ from messages import N_, Text
 WARMUP_ROWS = 3
 UNITS = 20  # a difference of a clock is used from this many of its units on: 5 % is then the worst error
 LEARN_ROWS = 64
+CLEAR = 3.0  # times the usual difference of two rows
 RATES = ("steps_per_second", "tokens_per_second", "samples_per_second")
 SOURCES = {
     "step_time_seconds": N_("step time as printed"),
@@ -208,6 +209,8 @@ def _remembers_its_start(segment: Segment, seconds: np.ndarray) -> bool:
     if len(x) < 8:
         return False
     beyond = (x - np.median(x[-max(len(x) // 4, 3) :])) * (steps - steps[0] + 1)
+    if x[1] - np.median(x) < CLEAR * np.median(np.abs(np.diff(x[4:]))):
+        return False  # what is left of the slow step is noise
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = beyond[1:4] / beyond[0]
     return bool(x[0] > 1.5 * np.median(x) and np.all((kept > 0.4) & (kept < 2.0)))

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import bottleneck as bn
 import numpy as np
 
 from analysis.attribution import explain
@@ -36,6 +37,7 @@ START_ROWS = 10
 RESUMED_STEP = 0.02  # of the steps so far: a launch that begins later than this goes on with something
 TO_LEARN = 1.0  # a launch that begins below this loss has little left to learn
 RECOVERED = 3.0  # times the fall that was wanted, from which on a slow beginning is over
+FALLEN_BY = 8  # times the rows up to its highest level, by which a loss that rose at first is down again
 BRIEF = 0.05  # of the rows, up to which a beginning without a fall is over and only noted
 MUCH_TO_LEARN = 3.0  # a launch that begins above this should lose a good part of it
 
@@ -75,7 +77,8 @@ def check(
     if main is None or begin is None or begin.level < TO_LEARN or _goes_on(segment):
         return
     loss = track(segment, main)
-    still = _still(segment, loss, rates(segment), (after_steps, after_share, after_warmup), least_fall)
+    after = (after_steps, after_share, after_warmup)
+    still = _still(segment, loss, rates(segment), after, least_fall, scratch=begin.from_scratch)
     if still is None and begin.level > MUCH_TO_LEARN:
         still = _slow(segment, loss, slow_fall, slow_steps)
     if still is not None:
@@ -112,7 +115,9 @@ def _steps(segment: Segment, loss: Track) -> np.ndarray:
     return steps - min(steps[0], 1.0) if len(steps) else steps
 
 
-def _still(segment: Segment, loss: Track, course: Rates | None, after: tuple[int, float, int], least: float) -> Still | None:
+def _still(
+    segment: Segment, loss: Track, course: Rates | None, after: tuple[int, float, int], least: float, *, scratch: bool
+) -> Still | None:
     steps = _steps(segment, loss)
     ready = steps >= max(after[0], after[1] * (segment.total_steps or 0))
     ready &= np.arange(len(loss)) >= ROWS
@@ -120,12 +125,14 @@ def _still(segment: Segment, loss: Track, course: Rates | None, after: tuple[int
         behind = np.maximum(steps - after[2], 0)
         ready &= ~course.warming[loss.rows] & ~course.warming[loss.rows[np.searchsorted(steps, behind)]]
         ready &= course.lr[loss.rows] > 0
+        if not scratch:  # what trained weights lost in the warm-up they have to regain first
+            ready &= ~course.warming[loss.rows[np.arange(len(loss)) // 2]]
     places = np.flatnonzero(ready)
     if not len(places):
         return None
     for at in _doubling(int(places[0]), len(loss)):
         still = _compared(loss, at, float(np.log1p(-least)))
-        if still is not None and not _falling(loss, still):
+        if still is not None and (scratch or not _falling(loss, still)):
             return still
         if np.median(loss.x[max(at - 20, 0) : at + 1]) < np.median(loss.x[:START_ROWS]) + np.log1p(-3 * least):
             return None
@@ -162,10 +169,11 @@ def _compared(loss: Track, at: int, least: float, *, certain: bool = True) -> St
 
 def _falling(loss: Track, still: Still) -> bool:
     """Say whether the loss rose at first, as trained weights do while the rate warms up, and has been falling since."""
-    at = still.known
-    middle = loss.x[at // 2 : at // 2 + max(START_ROWS, at // 8)]
-    top = float(np.median(middle)) if len(middle) else still.level
-    return still.level < top - 3 * still.error and top > still.start + 3 * still.error
+    at, width = still.known, max(START_ROWS, still.known // 8)
+    level = bn.move_median(loss.x[: at + 1], width)
+    top = int(np.nanargmax(level))
+    risen, fallen = level[top] - still.start, level[top] - still.level
+    return bool(min(risen, fallen) > 3 * still.error and at < FALLEN_BY * top)
 
 
 def _slow(segment: Segment, loss: Track, fall: float, slow_steps: int) -> Still | None:

@@ -165,9 +165,10 @@ def _throughout(x: np.ndarray, period: float) -> bool:
 
 
 def _stretches(found: Lines, strong: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Yield (first, known, last) windows of each stretch: three windows, half a window apart, agree on the period."""
+    """Yield (first, known, last) windows of each stretch: three windows, half a window apart, agree on the period (of the
+    shortest four: in noise that rows share, they often have a slow line)."""
     agree = strong.copy()
-    for back in (2, 4):
+    for back in (2, 4, 6) if found.rows == SHORT else (2, 4):
         agree[:back] = False
         agree[back:] &= strong[:-back]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -192,7 +193,7 @@ def _wilder(loss: Track, growth: float, least: float) -> Iterator[Swing]:
     if count < 16:
         return
     rows = loss.x[: count * BLOCK].reshape(-1, BLOCK)
-    noise = TO_SIGMA * np.nan_to_num(np.minimum(_off(rows), _off(_levelled(rows)))[2:])
+    noise = TO_SIGMA * np.nan_to_num(np.where(_rising(rows), _off(_levelled(rows)), _off(rows))[2:])
     level = np.exp(np.minimum(np.median(loss.x[: count * BLOCK].reshape(-1, BLOCK), axis=1)[2:], 300))
     ratios = [_over_past(noise), _over_past(noise * level)]
     wild = (ratios[0] > growth) & (ratios[1] > growth) & (bn.move_median(noise, NEW_BLOCKS, NEW_BLOCKS) > least)
@@ -215,6 +216,12 @@ def _wilder(loss: Track, growth: float, least: float) -> Iterator[Swing]:
 def _off(rows: np.ndarray) -> np.ndarray:
     """Return how far rows (k, BLOCK) are from the level of their block (k,): a jump to another level is no fluctuation."""
     return np.asarray(np.median(np.abs(rows - np.median(rows, axis=1, keepdims=True)), axis=1))
+
+
+def _rising(rows: np.ndarray) -> np.ndarray:
+    """Say which blocks (k,) stand above the one before, as that does above the one before it, and so on."""
+    up = np.diff(np.median(rows, axis=1), prepend=np.inf) > 0
+    return np.asarray(bn.move_min(up.astype(float), NEW_BLOCKS - 1, 1) > 0)
 
 
 def _levelled(rows: np.ndarray) -> np.ndarray:

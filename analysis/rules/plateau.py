@@ -24,6 +24,7 @@ import numpy as np
 from analysis.attribution import explain
 from analysis.evidence import fact, finding_at, unlog, where
 from analysis.findings import Cause, Finding, Severity
+from analysis.first_loss import first_loss
 from analysis.ladder import BASE_ROWS, Octave, ladder
 from analysis.losses import loss_kind
 from analysis.model_size import may_be_capacity
@@ -41,6 +42,7 @@ RATIOS = (1.25, 1.5, 2.0, 3.0)  # of the rows so far over those at which the las
 SPAN = 2 / 3  # of a stretch over which its level is averaged
 LEAST_GAIN = 0.005  # in logs, of the stretch before
 FELL, FELL_ERRORS = 0.01, 4.0  # from its first to its last fifth a stretch fell by more: in logs, and in standard errors
+LITTLE_TO_LEARN = 2.5  # first loss of trained weights
 LEFT_SHARE = 0.2  # of the fall before it: a loss that moved so far has left the plateau
 
 
@@ -186,6 +188,12 @@ def _began(octave: Octave, block: int, level: float, error: float) -> int:
     return (int(above[-1]) + 1) * octave.size if len(above) else 0
 
 
+def _fine_tuned(segment: Segment) -> bool:
+    """Say whether a launch began with so little to learn that its loss falls within a few rows and then hardly."""
+    begin = first_loss(segment)
+    return begin is not None and not begin.from_scratch and begin.level < LITTLE_TO_LEARN
+
+
 def _finding(segment: Segment, column: str, loss: Track, flat: Flat, *, certain: bool = False) -> Finding:
     first, known = int(loss.rows[min(flat.first, flat.known)]), int(loss.rows[flat.known])
     end = None if flat.end is None else int(loss.rows[flat.end])
@@ -195,6 +203,7 @@ def _finding(segment: Segment, column: str, loss: Track, flat: Flat, *, certain:
         causes = (*causes, Cause("capacity", Text(N_("A small model with very short sequences: this may be all it can learn"))))
     # without a plan or a rate the end of the schedule can't be told from a stall
     certain = certain or segment.has("lr") or segment.total_steps is not None
+    certain = certain and not _fine_tuned(segment)
     return finding_at(
         segment,
         kind="plateau",

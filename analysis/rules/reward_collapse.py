@@ -71,8 +71,9 @@ def check(
 ) -> Iterator[Finding]:
     """Yield each collapse of the policy: signs that come close together are one.
 
-    length_share, entropy_share: of the best level so far below which they must fall; kl_ratio, least_kl: times its median so
-    far, and value, that the KL must pass; reward_deviations: of the reward's own noise that it must fall below its best.
+    length_share, entropy_share: of the best level so far below which they must fall; kl_ratio, least_kl: times its median (of
+    the last 200 rows, or of those half of the rows ago), and value, that the KL must pass; reward_deviations: of the reward's
+    own noise that it must fall below its best.
     hold: values in a row for which it must be so (twice as many for the reward).
     """
     signs = list(_shrunk(segment, "response_length", length_share, hold))
@@ -127,22 +128,17 @@ def _ran_away(segment: Segment, ratio: float, least: float, hold: int) -> Iterat
     rows, values = _values(segment, "kl")
     if len(values) < LEAST:
         return
-    usual = bn.move_median(np.abs(values), min(200, len(values)), 1)
-    usual = np.r_[usual[0], usual[:-1]]
+    level = bn.move_median(np.abs(values), min(200, len(values)), 1)
+    at = np.maximum(np.arange(len(values)) - 1, 0)
+    usual = np.fmin(level[at], level[at // 2])  # half of the rows ago, too: a slow climb pulls its own median up
     usual[:LEAST] = np.inf
     hot = (values > least) & (values > ratio * usual)
     known = np.flatnonzero(_held(hot, hold))
     if len(known):
-        at = int(known[0])
-        level = float(usual[at - hold + 1])
-        yield _sign(
-            "kl",
-            rows,
-            (at - hold + 1, at),
-            values < 2 * level,
-            (level, float(np.median(values[at - hold + 1 : at + 1]))),
-            extreme=False,
-        )
+        last = int(known[0])
+        first = last - hold + 1
+        before, now = float(usual[first]), float(np.median(values[first : last + 1]))
+        yield _sign("kl", rows, (first, last), values < 2 * before, (before, now), extreme=False)
 
 
 def _reward_fell(segment: Segment, deviations: float, hold: int) -> Iterator[Sign]:

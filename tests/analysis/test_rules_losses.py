@@ -364,3 +364,23 @@ def test_rows_that_share_their_noise_do_not_dip() -> None:
     assert alarms("dip", run(loss=loss)) == []
     loss[2000:2030] *= 0.55
     assert [finding.first_step for finding in alarms("dip", run(loss=loss))] == [2001]
+
+
+def test_trained_weights_that_lost_much_in_a_warm_up_regain_it_first() -> None:
+    rows = np.arange(1200)
+    bump = 0.03 * np.minimum(rows / 60, 1) * np.exp(-np.maximum(rows - 60, 0) / 180)
+    loss = noisy(1200, level=2.0, sigma=0.012) * (1 + bump) * (1 - 0.06 * (rows / 1200) ** 0.8)
+    lr = 3e-4 * np.minimum((rows + 1) / 60, 1)
+    assert alarms("no_learning", run(every=50, loss=loss, lr=lr)) == []
+    flat = noisy(1200, level=2.0, sigma=0.012)
+    assert alarms("no_learning", run(every=50, loss=flat, lr=lr))
+
+
+def test_a_fine_tuning_that_is_flat_after_a_quick_fall_is_only_noted() -> None:
+    rows = np.arange(1500)
+    fall = np.exp(-rows / 12)
+    lr = 1e-4 * np.minimum((rows + 1) / 20, 1)
+    tuned = run(loss=noisy(1500, level=1.0, sigma=0.05) * (1 + 0.6 * fall), lr=lr)
+    assert [str(finding.severity) for finding in found("plateau", tuned)] == ["info"]
+    untrained = run(loss=noisy(1500, level=7.0, sigma=0.05) * (1 + 0.6 * fall), lr=lr)
+    assert alarms("plateau", untrained)

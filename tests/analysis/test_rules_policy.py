@@ -5,7 +5,7 @@ import numpy as np
 from analysis.diagnose import diagnose
 from analysis.registry import all_rules
 from analysis.simulate import simulate_policy
-from tests.analysis.losses_lab import alarms, found
+from tests.analysis.losses_lab import alarms, found, run
 
 
 def test_answers_must_shrink_to_a_fifth_for_three_rows() -> None:
@@ -50,3 +50,14 @@ def test_gaps_in_a_signal_do_not_hide_a_collapse() -> None:
     segment = simulate_policy(rows=300, seed=1, collapses_at=100)
     segment.rows.loc[np.arange(300) % 10 == 9, ["response_length", "reward"]] = np.nan
     assert len(alarms("reward_collapse", segment)) == 1
+
+
+def test_a_kl_that_climbs_slowly_runs_away_all_the_same() -> None:
+    rows = np.arange(1500)
+    kl = np.abs(0.02 + 0.004 * np.random.default_rng(3).standard_normal(1500)) + 0.02 * np.expm1(
+        np.clip(rows - 700, 0, 700) / 100
+    )
+    (finding,) = alarms("reward_collapse", run(loss=np.full(1500, 0.01), reward=np.full(1500, 0.5), kl=kl))
+    assert finding.known_step is not None
+    assert 1000 < finding.known_step < 1150
+    assert alarms("reward_collapse", run(loss=np.full(1500, 0.01), kl=0.001 + 0.6 * rows / 1500)) == []

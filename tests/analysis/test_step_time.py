@@ -158,3 +158,12 @@ def test_the_clock_is_elapsed_time_or_timestamps() -> None:
         known = clock(of(**columns))
         assert known is not None
         assert np.diff(known[1]) == pytest.approx(SECONDS[1:], abs=0.002)
+
+
+def test_a_slow_first_step_before_noise_makes_no_mean_of_the_printed_time() -> None:
+    """With a hundred steps between rows, differences of a percent looked like what is left of the first step."""
+    seconds = 0.9 * np.exp(0.006 * np.random.default_rng(2).standard_normal(400))
+    seconds[:4] = [2.7, 0.911, 0.906, 0.904]
+    known = step_time(of(every=100, step_time_seconds=seconds))
+    assert known is not None
+    assert len(known.series) > 390
