@@ -115,7 +115,8 @@ def _units() -> dict[str, tuple[str, float, float]]:
         for unit, factor in table.items():
             divide = float(factor[1:]) if factor.startswith("/") else 1.0
             units[unit] = (measure, 1.0 if factor.startswith("/") else float(factor), divide)
-    return {unit.lower(): found for unit, found in units.items() if len(unit) > 2} | units  # `gib`; but `m` is no `M`
+    of_names = {unit.lower(): found for unit, found in units.items() if len(unit) > 2 or unit[1:] == "B"}
+    return of_names | units  # `gib`, `mem_gb`; but `m` is no `M`
 
 
 def unit_factor(printed: str, wanted: str) -> tuple[float, float] | None:
