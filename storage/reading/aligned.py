@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from storage.reading.tokens import Token
+from storage.reading.tokens import Token, seconds_of
 
 MAX_BYTES = 2048  # of a line that may have a layout
 _WORD = 8
@@ -127,11 +127,11 @@ def _number(token: Token, start: int) -> _Number:
         runs[6:] = [(begin, min(count, 3)) for begin, count in runs[6:]]
         weights = [1.0] * 6 + [10.0 ** (3 - count) for _, count in runs[6:]]
         return _Number(tuple(((run,), weight) for run, weight in zip(runs, weights, strict=True)), stamp=True)
-    if token.kind in ("clock", "days"):
+    if token.kind in ("clock", "days", "span"):
         if "." in token.text:
             raise ValueError("a fraction of a second")
-        weights = [1.0, 60.0, 3600.0][: len(runs)] if token.kind == "clock" else [1.0, 60.0, 3600.0, 86400.0]
-        return _Number(tuple(((run,), weight) for run, weight in zip(runs, weights[::-1], strict=True) if _short(run)))
+        weights = seconds_of(token.text) if token.kind == "span" else [86400.0, 3600.0, 60.0, 1.0][-len(runs) :]
+        return _Number(tuple(((run,), weight) for run, weight in zip(runs, weights, strict=True) if _short(run)))
     if token.kind == "groups" and "." in token.text:
         raise ValueError("a fraction behind thousands")
     found = _DECIMAL.fullmatch(token.text.replace(",", "") if token.kind == "groups" else token.text)

@@ -24,6 +24,7 @@ REPEATS_ALONE_GROWING = 200  # … and lines of them, as long as the log still g
 REPEATS_OTHER = 10  # … and of another form in which a declared log goes on
 MAX_WAITING, MAX_KINDS = 500, 1000
 _NO_TRAINING = re.compile(r"\b(?:eval|valid|val|test|dev|bench|infer|generat|warm)", re.IGNORECASE)
+_BEST = re.compile(r"\bbest\b|最佳|最优", re.IGNORECASE)  # of an evaluation that was told before
 SHORT_LOG = 0.1  # share of a log that must be such lines if there are too few of them to repeat
 LEADING = ("policy_loss", "reward")  # columns that make a training record without a loss
 
@@ -87,6 +88,8 @@ class Belief:
             if len(self.kinds) < MAX_KINDS:
                 self.kinds[plan.names] = self._kind(plan)
             return [line]
+        if evaluation := self._evaluation(line):
+            return evaluation
         if self._places() and not plan.weak:  # the log's own lines say where they are; this one does not
             return []
         self._waiting = [*self._waiting[-MAX_WAITING:], line]
@@ -96,6 +99,15 @@ class Belief:
         self.document = False
         self.kinds[plan.names] = plan.kind
         return self._release()
+
+    def _evaluation(self, line: Waiting) -> list[Waiting]:
+        """Return the line if it is an evaluation of where the log is: `Train Loss: 2.5 | Val Loss: 2.75` below an epoch."""
+        if not self.kinds or self.document or line.plan.weak or len(self.kinds) >= MAX_KINDS:
+            return []
+        if "eval_loss" not in line.plan.names or _BEST.search(line.text):
+            return []
+        self.kinds[line.plan.names] = "eval"
+        return [line]
 
     def _lone(self, line: Waiting) -> list[Waiting]:
         """Return the lines with nothing but a loss, where the log has no others and repeats them often enough."""
@@ -143,7 +155,7 @@ class Belief:
         for line in waiting:
             if line.plan.names not in self.kinds and self._relates(line.plan):
                 self.kinds[line.plan.names] = self._kind(line.plan)
-            if line.plan.names in self.kinds:
+            if line.plan.names in self.kinds or self._evaluation(line):
                 believed.append(self._declared(line))
             elif not self._places() and not _is_loss_alone(line.plan):
                 self._waiting.append(line)
@@ -156,9 +168,11 @@ class Belief:
         return {place for names in self.kinds for place in names if place in ("step_printed", "epoch")}
 
     def _kind(self, plan: Plan) -> str:
-        """Return the kind of a related line: an epoch's mean beside records with a step is a summary."""
+        """Return the kind of a related line: an epoch's mean beside records with a step is a summary, or an evaluation."""
         stepped = any("step_printed" in names for names in self.kinds)
-        return "summary" if plan.kind == "train" and stepped and "step_printed" not in plan.names else plan.kind
+        if plan.kind != "train" or not stepped or "step_printed" in plan.names:
+            return plan.kind
+        return "eval" if "eval_loss" in plan.names else "summary"
 
     def breaks_off(self, plan: Plan) -> bool:
         """Say whether an undeclared line prints only the first names of one that is believed: it was cut."""

@@ -17,6 +17,7 @@ PLANS = (PLANNED, "steps_per_epoch", "total_steps")
 MAX_NAME = 120  # a hostile log may print a name of any length
 _BRACKETED_UNIT = re.compile(r"\s*[(\[]\s*(?:in )?([^()\[\]]{1,20})\s*[)\]]\s*$")
 _NAMED_UNIT = re.compile(r"[\s_]+(?:in )?(ms|us|s|sec|secs|seconds|min|minutes|hours|gb|mb|gib|mib)$", re.IGNORECASE)
+_OF_STEP = re.compile(r"(?:step|iter|iteration|batch)_(ms|us|s|secs?|seconds)$", re.IGNORECASE)  # `step_ms=12.5`
 _PER_STEP = re.compile(r"(?:ms|s|us)/(?:it|iter|step|batch)")  # a name that is a unit: `ms/batch 12.5`
 _NEUTRAL = re.compile(  # what holds all numbers of a record says nothing about one: `metrics/loss`, `optim/lr`
     r"^(?:(?:train|training|metrics?|scalars?|stats?|data|logs?|values?|payload|fields|optim|optimizer|perf|performance)/)+",
@@ -142,10 +143,17 @@ def magnitude(unit: str) -> float:
 @cache
 def is_known(name: str) -> bool:
     """Say whether columns.toml knows a printed name (with a unit in brackets or without) as a column or a position."""
-    if _PER_STEP.fullmatch(name.lower()):
+    if _PER_STEP.fullmatch(name.lower()) or _OF_STEP.fullmatch(name):
         return True
     names = (name, _BRACKETED_UNIT.sub("", name), name if name.isascii() else _bilingual(name))
     return any(key in _aliases() or key in _positions() for key in map(squash, names))
+
+
+@cache
+def evaluates(name: str) -> bool:
+    """Say whether a printed name is that of a column, of an evaluation: `valid ppl`, `Test Accuracy`."""
+    prefix = _EVAL_PREFIX.match(name)
+    return prefix is not None and squash(name[prefix.end() :]) in _aliases()
 
 
 @cache
@@ -182,6 +190,8 @@ def _split_unit(name: str) -> tuple[str, str]:
     """Return (name, unit) of a name that ends with its unit; a name that is known as it is has none."""
     if _PER_STEP.fullmatch(name.lower()):
         return "step_time", name.lower()
+    if of_step := _OF_STEP.fullmatch(name):
+        return "step_time", of_step[1].lower()
     found = _BRACKETED_UNIT.search(name)
     if found and squash(name) not in _aliases() and squash(name) not in _positions():
         return name[: found.start()], found.group(1)
@@ -193,9 +203,10 @@ def _split_unit(name: str) -> tuple[str, str]:
 
 def _by_unit(key: str, unit: str) -> str | None:
     """Return the column of a name that only its unit tells: `throughput` in samples/s."""
-    if key not in _table()["by_unit"]["names"] or not unit:
+    entry = next((entry for entry in _table()["by_unit"] if key in entry["names"]), None)
+    if entry is None or not unit:
         return None
-    fit = (name for name in _table()["by_unit"]["columns"] if unit_factor(unit, canonical()[name].unit))
+    fit = (name for name in entry["columns"] if unit_factor(unit, canonical()[name].unit))
     return next((name for name in fit if canonical()[name].unit != "s" or "/" in unit), None)  # `1.2s/it`, but not `1.2s`
 
 

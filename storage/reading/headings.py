@@ -1,6 +1,7 @@
 """Epochs that stand on a line of their own above the records that print none: `Epoch 1/3`, `==== Epoch 2 ====`, `第 3 轮`.
 
-A line that says more than that (`Epoch 1 finished in 50 s`) is none: it may stand below the records.
+A line that says more than that (`Epoch 1 finished in 50 s`) is none: it may stand below the records. One that says how long the
+epoch took (`Epoch: 01 | Time: 0m 8s`) is one only where no record stands above the first of them.
 """
 
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ _FILL = r"[\s=*#>~|:<.\-\[\]()\x{2500}-\x{25ff}]*"
 _BEGINS = r"(?:(?i:start(?:ing|ed)?|begin(?:ning|s)?|training|train|running)\b)?"
 _COUNT = r"(?P<epoch>[0-9]{1,6})(?: ?(?:/|of) ?(?P<epochs>[0-9]{1,6}))?"
 _LATIN = rf"^{_LOGGER}{_FILL}{_BEGINS}{_FILL}(?i:epoch){_FILL}{_COUNT}{_FILL}{_BEGINS}{_FILL}$"
+_TOOK = r"(?i:(?:epoch )?time|took|elapsed|duration)"
+_TIMED = rf"^{_FILL}(?i:epoch){_FILL}{_COUNT}{_FILL}{_TOOK}{_FILL}[0-9][0-9:.]*(?: ?[a-z]+ ?[0-9.]*)*{_FILL}$"
 _CHINESE = rf"^{_LOGGER}{_FILL}第 ?{_COUNT} ?轮{_FILL}(?:开始|训练|开始训练)?{_FILL}$"
 _FORMS = ((b"poch", _LATIN), (b"POCH", _LATIN), ("轮".encode(), _CHINESE))
 
@@ -41,36 +44,56 @@ class Headings:
     """Keeps the headings of a log and says under which of them a line stands."""
 
     def __init__(self) -> None:
-        self._known = Found.none()
+        self._known, self._timed = Found.none(), Found.none()
+        self._record = np.inf  # the first line with a record
 
     def feed(self, lines: Lines, numbers: np.ndarray) -> None:
         """Look for headings among lines that are no records, and their numbers in the log."""
         for mark, pattern in _FORMS:
-            at = np.flatnonzero(shapes.match(lines.texts(), pattern)) if mark in lines.block else ()
-            if len(at):
-                found = pc.extract_regex(lines.texts().take(pa.array(at)), pattern)
-                counts = (pc.struct_field(found, name) for name in ("epoch", "epochs"))
-                self._add(Found(numbers[at].astype(float), *map(_numbers, counts)))
-
-    def _add(self, more: Found) -> None:
-        both = Found(*(np.concatenate(pair)[-MAX_HEADINGS:] for pair in zip(self._known, more, strict=True)))
-        order = np.argsort(both.lines, kind="stable")
-        self._known = Found(*(values[order] for values in both))
+            if mark in lines.block:
+                self._known = _both(self._known, _found(lines, numbers, pattern))
+        if b"poch" in lines.block or b"POCH" in lines.block:
+            self._timed = _both(self._timed, _found(lines, numbers, _TIMED))
 
     def above(self, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Return epoch and planned epochs of the heading above each line (NaN: none), None in a log without headings."""
-        if not len(self._known.lines):
+        self._record = min(self._record, float(lines.min())) if len(lines) else self._record
+        known = self._known
+        if len(self._timed.lines) and self._timed.lines[0] < self._record:
+            known = _both(known, self._timed)
+        if not len(known.lines):
             return None
-        at = np.searchsorted(self._known.lines, lines) - 1
-        return tuple(np.where(at >= 0, values[np.maximum(at, 0)], np.nan) for values in self._known[1:])  # type: ignore[return-value]
+        at = np.searchsorted(known.lines, lines) - 1
+        return tuple(np.where(at >= 0, values[np.maximum(at, 0)], np.nan) for values in known[1:])  # type: ignore[return-value]
 
     def state(self) -> list[list[float | None]]:
-        """Return what must be remembered, JSON-able (NaN as None)."""
-        return [[None if value != value else value for value in values.tolist()] for values in self._known]
+        """Return what must be remembered, JSON-able (NaN and infinity as None)."""
+        kept = (*self._known, *self._timed, np.array([self._record]))
+        return [[value if np.isfinite(value) else None for value in values.tolist()] for values in kept]
 
     def restore(self, state: list[Any]) -> None:
         """Go on from what `state` returned."""
-        self._known = Found(*(np.array(values, float) for values in state))
+        kept = [np.array(values, float) for values in state]
+        self._known, self._timed = Found(*kept[:3]), Found(*kept[3:6]) if len(kept) > 3 else Found.none()
+        self._record = float(np.nan_to_num(kept[6], nan=np.inf)[0]) if len(kept) > 3 else np.inf
+
+
+def _found(lines: Lines, numbers: np.ndarray, pattern: str) -> Found:
+    at = np.flatnonzero(shapes.match(lines.texts(), pattern))
+    if not len(at):
+        return Found.none()
+    found = pc.extract_regex(lines.texts().take(pa.array(at)), pattern)
+    counts = (pc.struct_field(found, name) for name in ("epoch", "epochs"))
+    return Found(numbers[at].astype(float), *map(_numbers, counts))
+
+
+def _both(one: Found, more: Found) -> Found:
+    """Return two sets of headings as one, in the order of the log; of too many, the last ones and the very first."""
+    if not len(more.lines):
+        return one
+    order = np.argsort(np.concatenate((one.lines, more.lines)), kind="stable")
+    order = np.concatenate((order[:1], order[1:][-MAX_HEADINGS:]))
+    return Found(*(np.concatenate(pair)[order] for pair in zip(one, more, strict=True)))
 
 
 def _numbers(texts: pa.Array) -> np.ndarray:

@@ -15,6 +15,9 @@ _RICH = re.compile(  # the same as Rich draws it, without percent and with a dot
     r"(?:(?P<percent>\d+) ?% *)?(?:[\u2500-\u257f]+ *| {2,}(?=\d+/\d+ +[\d:]+ • ))(?P<step>\d+)/(?P<total>\d+) "
     r"(?:(?P<elapsed_seconds>[\d:]+) • (?P<remaining_seconds>[\d:]+) +(?P<pace>[\d.]+)(?P<unit>s/it|it/s))?"
 )
+_ENDLESS = re.compile(
+    r"(?P<step>\d+)it \[(?P<elapsed_seconds>[\d:]+), *(?P<pace>[\d.]+)(?P<unit>s/it|it/s)"
+)  # nothing is planned
 _INK = tokens.DRAWN
 _FILL = rf" #=>.*_~+{_INK}-"
 _PLAIN_BAR = re.compile(  # a bar of any program: `[####....] 40/100`, ` 40% |███   | 40/100`
@@ -25,6 +28,7 @@ _BATCH = re.compile(r"(?<![/\w])(?i:(?:mini[-_ ]?)?batch(?:_?idx)?|批次)[ :#=\
 _COUNTED = re.compile(r" *(?i:(?:mini-?)?batches|steps|iters|iterations|updates)\b")  # `200/2983 batches`
 _TWO_COUNTERS = re.compile(r"\W*\[ *[0-9]+ */ *[0-9]+ *\] *\[ *[0-9]+ */ *[0-9]+ *\]")  # `[0/25][50/1583]`
 _LIST = re.compile(r"\W{0,3}\[ *[0-9]+, +[0-9]+\][\s:]")  # `[1,  2000] loss: 2.1`: epoch and step
+_BARE_ENDS = re.compile(r" *(?:[|,;:\[(-]|[A-Za-z_]+ *[:=])(?! *[0-9]{1,2}:[0-9]{2})")  # what follows a step, not a date
 _OF_TRAINING = re.compile(r"(?i:\btrain(?:ing)?)[\s:]*$")
 _STEP_NAMES, _ITER_NAMES = ("global_step", "step", "current_step"), ("iter", "iteration", "micro_step", "batch_idx", "it")
 _EVAL_POSITION = re.compile(r"^(?:validat(?:e|ion)|valid|val|eval(?:uation)?|test)[ _]+(?=(?:step|iter|epoch))", re.IGNORECASE)
@@ -55,7 +59,7 @@ def names(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[t
     """Find what is sure: the step by its own name beside an iteration, the rank that srun prints, a progress bar."""
     keys = {columns.squash(pair.name): pair for pair in pairs if pair.name}
     step = next((keys[name] for name in _STEP_NAMES if name in keys), None)
-    bar = _BAR.search(line) or _RICH.search(line) or _PLAIN_BAR.search(line)
+    bar = _bar(builder, line, found, pairs)
     if step and (bar or any(name in keys for name in (*_ITER_NAMES, "training_iteration"))):
         builder.position(step.token, "step", step.name or "")
     if bar:
@@ -64,14 +68,27 @@ def names(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[t
         builder.position(0, "rank")
 
 
+def _bar(builder: Builder, line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...]) -> re.Match[str] | None:
+    """Return the progress bar of a line; of many that were drawn on one line, the last before the first value."""
+    bars = list(_BAR.finditer(line))
+    if len(bars) < 2:
+        return next(iter(bars), None) or _RICH.search(line) or _PLAIN_BAR.search(line) or _ENDLESS.search(line)
+    values = (found[pair.token].start for pair in pairs if pair.name and columns.resolve(pair.name).role)
+    first = next((at for at in values if at > bars[0].start()), len(line))
+    builder.used |= {i for i, one in enumerate(found) if any(bar.start() <= one.start < bar.end() for bar in bars)}
+    return [bar for bar in bars if bar.start() < first][-1]
+
+
 def _of_bar(builder: Builder, line: str, found: list[tokens.Token], bar: re.Match[str]) -> None:
     """Take the numbers of a progress bar; its steps only where no other name says the step."""
     at = {token.start: index for index, token in enumerate(found)}
     places = {name: at[bar.start(name)] for name in bar.groupdict() if bar[name] is not None and bar.start(name) in at}
     builder.used |= set(places.values())
-    if "step" in places and "total" in places and "step_printed" not in builder.taken:
-        builder.position(places["step"], "step", "", tokens.unit_after(line, found[places["step"]]))
-        builder.bar_total = places["total"]
+    endless = "total" not in bar.groupdict()
+    if "step" in places and (endless or "total" in places) and "step_printed" not in builder.taken:
+        unit = "" if endless else tokens.unit_after(line, found[places["step"]])
+        builder.position(places["step"], "step", "", unit)
+        builder.bar_total = places.get("total")
     builder.bar = places | ({"unit": -(bar["unit"] == "s/it")} if "pace" in places else {})
 
 
@@ -100,7 +117,8 @@ def counters(builder: Builder, line: str, found: list[tokens.Token], pairs: tupl
     _batch_of_epoch(builder, line, found)
     _lone_step(builder, line, found, counted=counted)
     if builder.bar_total is not None:
-        _total(builder, builder.bar_total, "step_printed", tokens.unit_after(line, found[builder.bar_total]))
+        unit, counter = tokens.unit_after(line, found[builder.bar_total]), "run" if names_epoch and not whole else ""
+        _total(builder, builder.bar_total, "step_printed", unit, counter)
 
 
 def _place(
@@ -144,12 +162,16 @@ def _batch_of_epoch(builder: Builder, line: str, found: list[tokens.Token]) -> N
 def _lone_step(builder: Builder, line: str, found: list[tokens.Token], *, counted: bool) -> None:
     """Take `[100/5000]` or `[100]` before all names, behind a logger's prefix too, as the step of a line that names none.
 
-    `[100]` with nothing before it only where the log counts so (`counted`).
+    `[100]` with nothing before it only where the log counts so (`counted`); `100/5000` without brackets begins the message.
     """
+    if {"step_printed", "epoch"} & builder.taken:
+        return
+    if _bare_fraction(builder, line, found):
+        return
     first = next(
         (i for i, one in enumerate(found) if one.kind != "stamp" and line[: one.start].rstrip(" ").endswith("[")), None
     )
-    if first is None or first in builder.fields or {"step_printed", "epoch"} & builder.taken:
+    if first is None or first in builder.fields:
         return
     head, after = line[: found[first].start].rstrip(" ")[:-1], first + 1
     if _LIST.match(line) and after < len(found):
@@ -158,10 +180,24 @@ def _lone_step(builder: Builder, line: str, found: list[tokens.Token], *, counte
         return
     total = after < len(found) and bool(_FRACTION.fullmatch(line[found[first].end : found[after].start]))
     leads = _LOGGER.search(head) or (total or counted) and not head.strip() or total and _OF_TRAINING.search(head)
-    if leads and re.match(r" *\][\s:]", line[found[first + total].end :]):
+    if leads and re.match(r" *\](?:[\s:,|\[-]|$)", line[found[first + total].end :]):
         builder.position(first, "step")
         if total:
             _total(builder, after, "step_printed", "")
+
+
+def _bare_fraction(builder: Builder, line: str, found: list[tokens.Token]) -> bool:
+    """Take the `100/5000` with which a message begins as its step: what follows is a value, no word or time."""
+    for at, (one, other) in enumerate(zip(found, found[1:], strict=False)):
+        head = line[: one.start]
+        if one.kind == "stamp" or head.strip() and not _LOGGER.search(head):
+            continue
+        if line[one.end : other.start].strip(" ") == "/" and _BARE_ENDS.match(line, other.end) and at not in builder.fields:
+            builder.position(at, "step")
+            _total(builder, at + 1, "step_printed", "")
+            return True
+        return False
+    return False
 
 
 def _bracketed(line: str, found: list[tokens.Token], token: int) -> bool:

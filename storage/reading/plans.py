@@ -13,7 +13,7 @@ LOSS_ROLES = ("loss", "main_loss")
 METRIC_ROLES = (*LOSS_ROLES, "eval_loss", "rate", "gradient", "rl", "evaluation", "throughput")
 MIN_UNDERSTOOD = 0.6  # share of an undeclared line that must be names and numbers: prose and code stay below
 MAX_FIELDS = 512
-_METRIC_WORD = re.compile(r"loss|(?:^|_)(?:acc|accuracy|f1|bleu|rouge|wer|auc|miou|error|perplexity|ppl)(?:_|$)")
+_METRIC_WORD = re.compile(r"loss|(?:^|_)(?:acc|accuracy|f1|bleu|rouge|wer|auc|miou|error|perplexity|ppl|bpb|bpc)(?:_|$)")
 _NO_METRIC = re.compile(r"(?:^|[ _(])pid$|^v_num$", re.IGNORECASE)  # a process, a version: numbers that measure nothing
 _STEP_NAMES, _ITER_NAMES = ("global_step", "step", "current_step"), ("iter", "iteration", "micro_step", "batch_idx", "it")
 _EVAL_LINE = re.compile(
@@ -27,7 +27,7 @@ _LEVEL = re.compile(  # what a logger prints before the message
 )
 _POD = re.compile(r"\[pod/[\w.-]+/[\w.-]+\] |[a-z][\w.]*-[\w.-]*[0-9][\w.-]* [a-z][\w.-]* (?![=:])")  # kubectl, stern
 _IN_FRONT = re.compile(  # of a time of the day: a level, a day without its year or in an order that is not told
-    r"\W*(?:[A-Z]{4,8}\W+|[IWEF](?:[0-9]{4})? )?"
+    r"(?:[0-9]{1,4}: )?\W*(?:[A-Z]{4,8}\W+|[IWEF](?:[0-9]{4})? )?"
     r"(?:(?:[A-Z][a-z]{2},? +){1,2}[0-9]{1,2} +|[0-9]{1,2}[/.-][0-9]{1,2}(?:[/.-][0-9]{2,4})?,? +)?"
 )
 _BY_UNIT = {  # numbers without a name that their unit explains
@@ -37,6 +37,7 @@ _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("samples/s", "samples/sec"), "samples_per_second"),
 }
 _PACES = ("time", "speed", "耗时", "用时", "速度")  # names whose unit says more
+_OPENED = re.compile(r" *\((?=[A-Za-z])")
 _FILE_NAME = re.compile(r"\.(?:pyx?|ipynb|cpp|hpp|cuh?|cc|c|h|so|go|rs|jl|java|scala|js|ts|sh|json|yaml|txt)$")
 
 
@@ -102,6 +103,18 @@ def _shared(line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...]
     return tuple(result)
 
 
+def _enclosed(line: str, found: list[tokens.Token], pairs: tuple[tokens.Pair, ...]) -> tuple[tokens.Pair, ...]:
+    """Return the pairs with scores in brackets behind an evaluation's loss as its own: `Val Loss: 0.5 (F1: 0.8, Acc: 0.75)`."""
+    result, end = list(pairs), 0
+    for at, pair in enumerate(pairs):
+        opened = _OPENED.match(line, found[pair.token].end)
+        if pair.name and opened and columns.resolve(pair.name).role == "eval_loss":
+            end = line.find(")", opened.end())
+        elif pair.name and found[pair.token].start < end and columns.resolve(pair.name).role not in ("time", "eval_loss"):
+            result[at] = replace(pair, name=f"eval {pair.name}")
+    return tuple(result)
+
+
 def _claimed(found: list[tokens.Token], spans: Mapping[str, tuple[int, int]]) -> dict[int, str]:
     """Return which token each named group stands for: the one in which the group begins."""
     claimed: dict[int, str] = {}
@@ -142,7 +155,7 @@ def undeclared(line: str, found: list[tokens.Token], *, counted: bool = False) -
     places.dates(builder, line, found, understood.pairs)
     places.names(builder, line, found, understood.pairs)
     places.counters(builder, line, found, understood.pairs, counted=counted)
-    for pair in sorted(_shared(line, found, understood.pairs), key=_precedence):
+    for pair in sorted(_enclosed(line, found, _shared(line, found, understood.pairs)), key=_precedence):
         if found[pair.token].kind == "stamp" or pair.token in {*builder.fields, *builder.used} or pair.name is None:
             continue
         if _is_place_in_source(line, found[pair.token], pair.name) or _NO_METRIC.search(pair.name):
@@ -195,15 +208,21 @@ def _prefix_letters(line: str, found: list[tokens.Token]) -> int:
 
 
 def _evaluated(line: str, found: list[tokens.Token], fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """Return the fields with losses and scores as those of an evaluation where the line says in front that it is one."""
+    """Return the fields with losses and scores as those of an evaluation where the line says in front that it is one.
+
+    Behind the loss of an evaluation, where the line has no other loss, every score is its own: `val loss 2.5, ppl 12.25`.
+    """
     roles = (*LOSS_ROLES, "evaluation")
     measured = [f for f in fields if f.described and (f.described.role in roles or _METRIC_WORD.search(f.column))]
-    if not measured or any(f.column.startswith("eval_") for f in fields):
+    if not measured:
         return fields
-    first = found[measured[0].token].start
-    head = line[:first].rstrip(" :=").removesuffix(measured[0].described.printed if measured[0].described else "")
-    if not _EVAL_LINE.search(head):
-        return fields
+    first = measured[0]
+    if any(f.column.startswith("eval_") for f in fields):
+        alone = first.column == "eval_loss" and not any(f.column == "loss" for f in fields)
+        measured = [f for f in measured if alone and not f.column.startswith("eval_")]
+    else:
+        head = line[: found[first.token].start].rstrip(" :=").removesuffix(first.described.printed if first.described else "")
+        measured = measured if _EVAL_LINE.search(head) else []
     renamed = {f.token: f"eval_{f.column}" for f in measured}
     return tuple(
         replace(f, column=renamed[f.token], described=replace(f.described, name=renamed[f.token], role=_eval_role(f.column)))

@@ -21,7 +21,7 @@ from storage.reading.aligned import Layout
 from storage.reading.arrays import whole
 from storage.reading.decode import content
 from storage.reading.fields import Field, Plan
-from storage.reading.tokens import Token, plain, tokens
+from storage.reading.tokens import Token, plain, seconds_of, tokens
 
 DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
@@ -109,6 +109,8 @@ class Template:
 
     def _separable(self, alphabet: Alphabet) -> bool:
         """Say whether no number is touched (blanks aside) by a byte that this alphabet keeps, nor by another number."""
+        if any(token.kind == "span" for token in self._tokens):  # letters part its numbers
+            return False
         kept = _PLAIN | set(alphabet.letters)
         sides = [(part.encode().rstrip(b" ")[-1:], part.encode().lstrip(b" ")[:1]) for part in self._between]
         before, after = [left for left, _ in sides[:-1]], [right for _, right in sides[1:]]
@@ -178,15 +180,19 @@ class Template:
         found = pc.extract_regex(lines, self._pattern(_EVERY, wanted=wanted))
         result = {}
         for field in self._numbers:
-            text = pc.struct_field(found, f"t{field.token}")
-            text = pc.replace_substring_regex(text, _DAYS, ":")
-            separator = _SEPARATORS.get(self._tokens[field.token].kind)
+            kind = self._tokens[field.token].kind
+            text = _parted(pc.struct_field(found, f"t{field.token}"), kind)
+            separator = _SEPARATORS.get(kind)
             parts = _split(text, separator) if separator and len(text) else [text]
             result[field.column] = self._value(field, [part.cast(pa.float64()) for part in parts])
         return result
 
     def _value(self, field: Field, parts: list[pa.Array]) -> pa.Array:
-        return scaled(_JOIN.get(self._tokens[field.token].kind, lambda one: one[0])(parts), field)
+        token = self._tokens[field.token]
+        if token.kind == "span":
+            weighted = (pc.multiply(part, weight) for part, weight in zip(parts, seconds_of(token.text), strict=False))
+            return scaled(reduce(pc.add, weighted), field)
+        return scaled(_JOIN.get(token.kind, lambda one: one[0])(parts), field)
 
 
 def _in_unit(values: np.ndarray, field: Field) -> np.ndarray:
@@ -202,6 +208,9 @@ def scaled(values: pa.Array, field: Field) -> pa.Array:
 
 def number(token: Token) -> float:
     """Return what one number says, as the columns of a template would hold it."""
+    if token.kind == "span":
+        digits = map(float, re.findall(r"[0-9]+(?:\.[0-9]+)?", token.text))
+        return sum(part * weight for part, weight in zip(digits, seconds_of(token.text), strict=True))
     parts = [float(part) for part in re.sub(_DAYS, ":", token.text).split(_SEPARATORS.get(token.kind, "\n"))]
     return float(_JOIN_ONE.get(token.kind, lambda one: one[0])(parts))
 
@@ -242,6 +251,8 @@ def _pattern_of(token: Token, before: str, alphabet: Alphabet) -> str:
         return alphabet.value
     if kind == "number":
         return "[0-9]+" if before[-1:].isascii() and before[-1:].isalnum() else alphabet.number
+    if kind == "span":
+        return re.sub("[0-9]+", "[0-9]+", _escape(text))
     if kind == "groups":
         return "[0-9]{1,3}" + ",[0-9]{3}" * text.count(",") + (r"\.[0-9]+" if "." in text else "")
     if kind == "days":
@@ -251,6 +262,13 @@ def _pattern_of(token: Token, before: str, alphabet: Alphabet) -> str:
     if kind == "clock":
         return "[0-9]+" + ":[0-9]{2}" * text.count(":") + (r"\.[0-9]+" if "." in text else "")
     return re.sub(r"[.,]N+$", lambda end: rf"\{end.group()[0]}N+", re.sub("[0-9]", "N", text)).replace("N", "[0-9]")
+
+
+def _parted(text: pa.Array, kind: str) -> pa.Array:
+    """Return texts with a colon between the numbers of which they consist."""
+    if kind != "span":
+        return pc.replace_substring_regex(text, _DAYS, ":")
+    return pc.replace_substring_regex(pc.replace_substring_regex(text, "[^0-9]+$", ""), "[^0-9.]+", ":")
 
 
 def _split(text: pa.Array, separator: str) -> list[pa.Array]:
@@ -280,7 +298,7 @@ def _days(parts: list) -> pa.Array:
 
 
 _DAYS = " +days?, +"
-_SEPARATORS = {"clock": ":", "groups": ",", "days": ":"}
+_SEPARATORS = {"clock": ":", "groups": ",", "days": ":", "span": ":"}
 _JOIN: dict[str, Callable[[list[pa.Array]], pa.Array]] = {"clock": _clock, "groups": _groups, "days": _days}
 _JOIN_ONE: dict[str, Callable[[list[float]], float]] = {
     "clock": lambda parts: sum(part * 60**power for power, part in enumerate(reversed(parts))),

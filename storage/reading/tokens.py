@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from storage.reading import columns
 
-MARK = {"number": "\x01", "value": "\x01", "clock": "\x02", "stamp": "\x03", "groups": "\x04", "days": "\x05"}
+MARK = {"number": "\x01", "value": "\x01", "clock": "\x02", "stamp": "\x03", "groups": "\x04", "days": "\x05", "span": "\x06"}
 _DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _FREE = r"(?<![A-Za-z0-9_.@])"  # what a number may not touch on its left …
 # … except these words: `step100`
@@ -24,10 +24,20 @@ _WIDE = "(?:[ \u00a0\u202f][0-9]{3})+(?![0-9])"  # `12 000`: a number alone may 
 _SPACED = rf"(?:{_BEFORE_GROUPS}|(?<=[\[(]))[0-9]{{1,3}}{_WIDE}(?= ?/ ?[0-9]{{1,3}}{_WIDE})"
 _NOUGHT = "(?:[ \u00a0\u202f]0[0-9]{2}|[ \u00a0\u202f][0-9]{3}(?=[ \u00a0\u202f]0))"
 _SPACED_TOTAL = rf"(?:(?<=[0-9]/)|(?<=[0-9] / ))[0-9]{{1,3}}{_NOUGHT}(?:[ \u00a0\u202f][0-9]{{3}})*(?![0-9])"
+# `1h21m`, `2m 14s`, `1 hour, 5 minutes`: at least two of days, hours, minutes and seconds, one after the other.
+_PART = {
+    unit: rf"[0-9]+ ?{word}" for unit, word in (("d", "d(?:ays?)?"), ("h", "h(?:(?:ou)?rs?)?"), ("m", "m(?:in(?:ute)?s?)?"))
+}
+_PART["s"] = r"[0-9]+(?:\.[0-9]+)? ?s(?:ec(?:ond)?s?)?"
+_SPAN = "|".join(
+    _PART[first] + "".join(rf"(?:[, ]{{0,2}}{_PART[unit]}){'' if unit == rest[0] else '?'}" for unit in rest)
+    for first, rest in (("d", "hms"), ("h", "ms"), ("m", "s"))
+)
 _SCAN = re.compile(
     rf"(?P<stamp>{_FREE}[0-9]{{4}}[-/][0-9]{{2}}[-/][0-9]{{2}}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)"
     rf"|(?P<days>{_FREE}[0-9]+ days?, [0-9]+:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]+)?(?![0-9:]))"
     rf"|(?P<clock>(?<![A-Za-z0-9_.])(?<![0-9]:)[0-9]+:[0-9]{{2}}(?::[0-9]{{2}})?(?:\.[0-9]+)?(?![0-9:]))"
+    rf"|(?P<span>{_FREE}(?:{_SPAN})(?![A-Za-z0-9]))"
     rf"|(?P<groups>{_BEFORE_GROUPS}[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]+)?(?![0-9]|[.,][0-9]))"
     rf"|(?P<spaced>{_SPACED}|{_SPACED_TOTAL}|{_FREE}[0-9]{{1,3}}(?:_[0-9]{{3}})+(?![0-9_A-Za-z]))"
     rf"|(?P<number>{_FREE}(?![0-9]+_[A-Za-z])[+-]?{_DIGITS}|{_GLUED}[0-9]+)"
@@ -43,7 +53,9 @@ _GLUED_UNIT = re.compile(
 _SPACED_UNIT = re.compile(r" ?(%|℃|°C|[A-Za-zµ]+(?:/[A-Za-z]+){0,2})(?=[\s,;|)\]}]|$)")
 _WRAPPER = re.compile(r"(?:[A-Za-z_][\w.]*\()?[\s\"'\[({$]*$")
 _IS = re.compile(r" (?:is|was)\s*$")  # `loss is 0.5`
-_GROUPED = re.compile(r"([A-Za-z_][\w ]{0,60}\s*[:=]\s*)\{['\"][\w.-]{1,60}['\"]\s*:\s*$")  # `grad_norm={'all': 0.5}`
+_GROUPED = re.compile(  # `grad_norm={'all': 0.5}`; but `metrics={'acc': 0.5}` says nothing of what is in it
+    r"((?!metrics?\b|scores?\b|logs?\b|stats\b)\b[A-Za-z_][\w ]{0,60}\s*[:=]\s*)\{['\"][\w.-]{1,60}['\"]\s*:\s*$"
+)
 DRAWN = "\u2500-\u25ff\u2800-\u28ff"  # characters that draw bars and lines
 _DRAWN = re.compile(rf"(?<=[|\[(])[ #=>.*_~+{DRAWN}-]+(?=[|\])])|[{DRAWN}]+|#{{3,}}|={{4,}}>?|-{{4,}}|[.]{{4,}}|[*]{{3,}}")
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
@@ -52,10 +64,23 @@ _LOGFMT = r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+"  # `level=info msg="two words" 
 _LEVELS = r"INFO|DEBUG|WARN(?:ING)?|NOTICE|TRACE|VERBOSE|SUCCESS|ERROR|CRITICAL|FATAL"  # what loggers call a message
 # A level stands in front of the message, never in a name: `INFO step=1`, `INFO:root:step=1`; one letter begins the line.
 _LEVEL = rf"(?<![\w-])(?:{_LEVELS})(?::[\w.]+:|(?=\s))|^\s*[IWEDF](?=\s)"
-_CUTS = re.compile(_ZONE + "|" + _LOGFMT + "|" + _LEVEL + r"|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→")
+_SENTENCE = r"(?<=[a-z]{4})(?<!valid)(?<!train)(?<!test)(?<!eval)\.\s"  # it ends: `done. loss = 2.5`, but `Train. Loss`
+_CUTS = re.compile(_ZONE + "|" + _LOGFMT + "|" + _LEVEL + r"|[,;|\t{}\[\]()\n]|\s--?\s|:\s|\s{2,}|>|→|" + _SENTENCE)
 _BRACKET = re.compile(r"\s*([(\[])([^()\[\]]{1,20})([)\]])$")
+# A word alone between a separator and a number is its name (`| avg50 2.5 |`, `(ce 2.25, z 0.5)`), unless it joins or counts.
+_ALONE = re.compile(
+    r"(?:^|[|,;()\[\]\t])[ \t]*((?!(?i:at|in|of|to|for|on|by|from|with|per|than|over|about|is|was|and|or|no"
+    r"|gpu|node|worker|device|fold|trial|run|part|line|version)\b)[A-Za-z][\w@./-]*) +$"
+)
+_PART_ENDS = re.compile(r" *(?:[|,;()\[\]\t\n]|$)")
+_AT_PLACE = re.compile(  # `Validation loss at step` 300`: 2.5`
+    r"(?P<name>[A-Za-z][\w ./-]{0,60}?)(?: \([^()]{1,40}\))? (?:at|after|on) (?P<place>(?i:step|iteration|iter|epoch|batch)) $"
+)
+_CLOCK_BEHIND = re.compile(r" (elapsed|remaining|left)\b")  # `12.5s elapsed`
+_CLOCKS_BEHIND = {"elapsed": "elapsed", "remaining": "remaining", "left": "remaining"}
 _PLAIN = str.maketrans("：，；、（）【】［］｜＝％／", ":,;,()[][]|=%/")  # one character for one: places stay the same
 _TENSOR = re.compile(r", *(?:device|dtype|grad_fn|requires_grad)=(?:'[^']{0,40}'|<[^>]{0,60}>|[\w.]{1,40})")
+_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _NULLS = frozenset(("none", "null", "n/a", "na", "-", "--"))
 
 
@@ -129,10 +154,15 @@ def shape(line: str, found: list[Token]) -> str:
     parts, last = [], 0
     for token in found:
         parts.append(line[last : token.start])
-        parts.append(MARK[token.kind] + (_outline(token) if token.kind in ("clock", "stamp", "groups", "days") else ""))
+        parts.append(MARK[token.kind] + (_outline(token) if token.kind not in ("number", "value") else ""))
         last = token.end
     parts.append(line[last:])
     return _SPACES.sub(" ", "".join(parts))
+
+
+def seconds_of(span: str) -> list[float]:
+    """Return how many seconds one of each part of `1h 21m` is: 3600 and 60."""
+    return [_SECONDS[unit] for unit in re.findall("[0-9] ?([dhms])", span)]
 
 
 def _outline(token: Token) -> str:
@@ -164,22 +194,42 @@ class Pairs:
 def pairs(line: str, found: list[Token]) -> Pairs:
     """Understand a line as names and numbers."""
     result: list[Pair] = []
-    loose, last, broken = 0, 0, None
+    between: list[str] = []  # text before each number that is no name
+    last, before, broken = 0, "", None
     for index, token in enumerate(found):
-        before = line[last : token.start]
+        said, before = before, _without_unit(line[last : token.start], result[-1].unit if result else "")
         unit = unit_after(line, token)
-        name, explicit, rest = _name(_without_unit(before, result[-1].unit if result else ""))
+        name, explicit, rest = _name(before)
+        if name is None and before.strip(" ") in (":", "=") and (place := _AT_PLACE.search(said[-120:])):
+            start = _segment(place["name"])
+            name, explicit, rest = place["name"][start:].strip(), True, ""
+            result[-1], between[-1] = Pair(index - 1, place["place"], "", True), place["name"][:start]
+        elif name is None:
+            name, explicit, rest = _alone(before, _without_unit(line[token.end : token.end + 40], unit)) or (
+                name,
+                explicit,
+                rest,
+            )
         if rest.rstrip(" ").endswith("第") and (ordinal := _ORDINAL.match(line, token.end)):
             name, explicit, rest, unit = ordinal[1], True, rest.rstrip(" ")[:-1], ordinal[0].strip()
         problem = _broken(rest) or _damaged(line, token, name, unit)
         broken = broken or problem
-        between = "" if rest.strip(" ") == "/" else undrawn(rest)  # a fraction
-        loose += len(_SPACES.sub(" ", between.strip(" ,;|\t-:()[]{}\"'=")))
+        between.append("" if rest.strip(" ") == "/" else undrawn(rest))  # a fraction
         result.append(Pair(index, name, unit, explicit))
         last = token.end
     tail = _without_unit(line[last:], result[-1].unit if result else "")
+    loose = sum(len(_SPACES.sub(" ", text.strip(" ,;|\t-:()[]{}\"'="))) for text in between)
     loose += len(undrawn(tail).strip(" ,;|\t-:()[]{}\"'=.\n"))
     return Pairs(tuple(result), loose, broken or _broken(tail, end=True), tail)
+
+
+def _alone(before: str, behind: str) -> tuple[str, bool, str] | None:
+    """Return what `_name` does of a number whose name alone stands in its part of the line, or behind it."""
+    if (alone := _ALONE.search(before[-80:])) and _PART_ENDS.match(behind):
+        return alone[1], True, before[: len(before) - len(alone[0])]
+    if word := _CLOCK_BEHIND.match(behind):
+        return _CLOCKS_BEHIND[word[1]], True, before
+    return None
 
 
 def unit_after(line: str, token: Token) -> str:
@@ -246,7 +296,12 @@ def known_suffix(text: str) -> str | None:
             break
         words.insert(0, match.group())
         name = " ".join(words)
-        if columns.is_known(name) or len(words) == 1 and re.fullmatch(r"[a-z]+(?:_[a-z0-9]+)+", name):
+        if (
+            columns.is_known(name)
+            or columns.evaluates(name)
+            or len(words) == 1
+            and re.fullmatch(r"[a-z]+(?:_[a-z0-9]+)+", name)
+        ):
             best = name
         tail = tail[: match.start()]
         if not tail.endswith(" "):

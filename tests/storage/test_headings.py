@@ -61,3 +61,12 @@ def test_a_reader_that_stops_below_a_heading_goes_on() -> None:
     batches = reader.feed(data[state["offset"] :]) + reader.finish()
     found += [row for batch in batches for row in batch.rows.to_pylist()]
     assert [(row["step"], row["epoch"]) for row in found] == [(10 * i, 1 + (i - 1) // 10) for i in range(1, 31)]
+
+
+@pytest.mark.parametrize("chunk", [1 << 20, 97])
+def test_a_line_with_the_time_of_an_epoch_is_a_heading_where_the_first_stands_above_all_records(chunk: int) -> None:
+    took, losses = "Epoch: 0{e} | Time: 1m 5s\n", "".join(f"\tTrain Loss: 2.{i} | Train PPL: 9.{i}\n" for i in range(3))
+    above = "".join(took.format(e=e) + losses for e in range(1, 4))
+    below = "".join(losses + took.format(e=e) for e in range(1, 4))
+    assert [row["epoch"] for row in read(above, chunk)[0]] == [1.0] * 3 + [2.0] * 3 + [3.0] * 3
+    assert {row["epoch"] for row in read(below, chunk)[0]} == {None}

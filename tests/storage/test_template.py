@@ -21,6 +21,7 @@ LINES = {
     "tabs": "[step 499]\tmlm_loss=8.25\tthroughput=124.0K tks/s\tlr=0.000005 time=108.5\n",
     "wrapped": "step:1 - actor/pg_loss:np.float64(0.5) - response_length/mean:1759.5 - val/acc@5/mean:0.25\n",
     "list": "epoch=1 step=10, lr=[5e-05, 5e-05], loss=2.5\n",
+    "spans of time": "step 10 loss 0.75 elapsed 2m 14s eta 1h21m took 1 hour, 5 minutes, 3.5 sec\n",
     "spaces only": "epoch 1 step 11 loss 0.75 preference_accuracy 0.5 lr 2.75e-07\n",
 }
 

@@ -19,7 +19,9 @@ _CODE = re.compile(
     r"|(?:if|elif|for|while|with|except)\b.*:\s*(?:#.*)?$|self\.|@\w|#|\"\"\"|'''|print\w*\(|[\w.]+\(.*\)\s*$"
     r"|[\w.]+ = \w[\w.]*\(|Traceback \(|File \")"
 )
-_NO_VALUE = re.compile(r"\w\(|\blambda\b|: |\w=|\s#\s|:$|^\\|\b(?:loss|ppl|acc|lr|grad_norm)\b|\bfor\b.*\bin\b|[{}\[]$")
+_NO_VALUE = re.compile(
+    r"\w\(|\d+it \[|\d%\||\blambda\b|: |\w=|\s#\s|:$|^\\|\b(?:loss|ppl|acc|lr|grad_norm)\b|\bfor\b.*\bin\b|[{}\[]$"
+)
 _NO_KEY = re.compile(
     r"^(?:warning|info|error|debug|note|usage|hint|todo|fixme|https?|tip|rank|node|file|line|nohup|wandb)s?\b"
     r"|^(?:step|iter|iteration|epoch|batch|update|time|date)\s+[\d\[(#]"

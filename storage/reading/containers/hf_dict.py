@@ -6,6 +6,7 @@ were buffered) is left out, not guessed.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ _WRAPPED = re.compile(
 _BARE_POINT = re.compile(rb"(?<=\d)\.(?=[eE,}\]\s])")  # `Array(1.e-05)`: no number of JSON
 _NON_FINITE = re.compile(rb"(?<=[:\[, ])(-?)(nan|inf)(?=\s*[,}\]])")
 _WORDS = ((b"None", b"null"), (b"True", b"true"), (b"False", b"false"))
+_GLUED = re.compile(rb"\d{1,3}%\|[^|]{0,400}\|\s*(\d{1,12})/(\d{1,12})\s*\[(?:([\d:]{4,20})<([\d:?]{1,20}))?")
+MAX_BEFORE = 1 << 14  # bytes of a line before a dict: bars that were drawn one behind the other, what a logger prints
 _CLOCKS = ("elapsed_seconds", "remaining_seconds")
 _OWN_STEP = {"step", "global_step", "current_steps", "global_step/max_steps"}
 
@@ -171,7 +174,7 @@ def _dicts(lines: Lines) -> _Dicts:
         ends[place] += whole.end() if whole else 0
     sound = _matches(lines, index, _MEASURES)
     if not direct.all():
-        sound &= direct | (_matches(lines, index, _SURELY) & (begins - lines.starts[index] < 400))
+        sound &= direct | (_matches(lines, index, _SURELY) & (begins - lines.starts[index] < MAX_BEFORE))
     good = sound & (ends > begins)
     goes_on = lines.bytes[lines.ends[index] - 1] == ord(",")  # over several lines: json_blocks reads it
     return _Dicts(index[good], begins[good], ends[good], index[sound & direct & (ends == begins) & ~goes_on])
@@ -204,14 +207,24 @@ def as_json(data: bytes) -> bytes:
 
 
 def _bar(lines: Lines, order: range) -> Bar | None:
-    """Return the first progress bar among these lines; a bar with a label (`Map: 3%|`) is another one."""
+    """Return the first progress bar among these lines; a bar with a label (`Map: 3%|`) is another one.
+
+    Of bars that were drawn one behind the other on a line, the last before its dict.
+    """
     for index in order:
         start = int(lines.starts[index])
         found = _BAR.match(lines.block[start : min(int(lines.ends[index]), start + 600)])
+        if found and found[1]:
+            before = lines.block[start + found.start(1) : min(int(lines.ends[index]), start + MAX_BEFORE)].partition(b"{'")[0]
+            return _read_bar(([found.groups()[:4]] + [more.groups() for more in _GLUED.finditer(before)])[-1])
         if found:
-            step, total, elapsed, remaining = found.groups()[:4] if found[1] else found.groups()[4:]
-            return Bar(int(step), int(total), _clock(elapsed), _clock(remaining))
+            return _read_bar(found.groups()[4:])
     return None
+
+
+def _read_bar(parts: Sequence[bytes]) -> Bar:
+    step, total, elapsed, remaining = parts
+    return Bar(int(step), int(total), _clock(elapsed), _clock(remaining))
 
 
 def _clock(text: bytes | None) -> float | None:
