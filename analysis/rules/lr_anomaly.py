@@ -31,6 +31,8 @@ from messages import N_, Text
 NEEDS = ("lr",)
 SHAPE_KEYS = ("lr_scheduler_type", "lr_decay_style", "lr_schedule", "lr_sched", "scheduler", "lr_scheduler")
 MOST_HOLES = 3  # more falls than that are a habit: a cycle, or the rates of several groups of parameters in turn
+HALT_ROWS = 30  # in which a rate falls at each row before it stops
+HALT_PACE = 0.4  # of the usual fall a row, which it still has when it stops
 PEAK_KEYS = ("max_lr", "peak_lr", "learning_rate", "lr")
 
 
@@ -46,6 +48,7 @@ def check(
     collapse_until: float = 0.8,
     stuck_share: float = 0.9,
     hole_ratio: float = 4.0,
+    halt_share: float = 0.25,
 ) -> Iterator[Finding]:
     """Yield what is wrong with the learning rate of a launch.
 
@@ -54,6 +57,7 @@ def check(
     collapse_share: fall within collapse_within of the plan, before collapse_until of it.
     stuck_share: of a declared peak that the rate must pass; judged after max(60 rows, 2 % of the plan) without a change.
     hole_ratio: fall and rise, each from one row to the next, between which the rate was somewhere else.
+    halt_share: of the highest rate above which a rate that fell bit by bit does not stop.
     """
     rows = np.flatnonzero(np.isfinite(segment.values("lr")))
     lr = segment.values("lr")[rows]
@@ -65,6 +69,7 @@ def check(
     yield from _holes(segment, rows, lr, hole_ratio)
     yield from _collapse(segment, rows, lr, collapse_share, collapse_within, collapse_until)
     yield from _stuck(segment, rows, lr, stuck_share)
+    yield from _halted(segment, rows, lr, halt_share)
 
 
 def check_articles(
@@ -211,6 +216,24 @@ def _stuck(segment: Segment, rows: np.ndarray, lr: np.ndarray, share: float) -> 
         gaps = {**_gaps(segment, rows, lr, since), "peak": peak}
         text = Text(N_("The learning rate has stood at {lr:.3g} since {step}; its declared peak is {peak:.3g}"), gaps)
         yield _finding(segment, rows, lr, since, text, known=since + held, severity=Severity.WARNING)
+
+
+def _halted(segment: Segment, rows: np.ndarray, lr: np.ndarray, share: float) -> Iterator[Finding]:
+    """Constant from one row to the next after a steady fall: a cosine ends flat, a line at a floor that is low."""
+    for first, last in _runs(np.diff(lr) == 0):
+        fall = -np.diff(lr[max(first - HALT_ROWS, 0) : first + 1])
+        held = max(60, int(0.1 * first), int(0.02 * (segment.total_steps or 0) / max(_interval(segment), 1)))
+        if last - first + 1 < held or len(fall) < HALT_ROWS or fall.min() <= 0:
+            continue
+        top = int(np.flatnonzero(lr[: first + 1] == lr[: first + 1].max())[-1])
+        usual = (lr[top] - lr[first]) / max(first - top, 1)
+        if lr[first] > share * lr[top] and fall[-5:].mean() > HALT_PACE * usual:
+            gaps = {**_gaps(segment, rows, lr, first), "before": float(lr[top])}
+            text = Text(N_("The learning rate fell steadily from {before:.3g} and has stood at {lr:.3g} since {step}"), gaps)
+            end = None if last + 1 == len(lr) - 1 else int(last) + 1
+            known = int(first) + held
+            yield _finding(segment, rows, lr, int(first), text, known=known, end=end, severity=Severity.WARNING)
+            return
 
 
 def declared_peak(config: Any) -> float | None:

@@ -29,6 +29,7 @@ from analysis.ladder import BASE_ROWS, Octave, ladder
 from analysis.losses import loss_kind
 from analysis.model_size import may_be_capacity
 from analysis.noise import Track, track
+from analysis.rules.dip import dips
 from analysis.schedule import rates
 from analysis.segment import Segment
 from analysis.stretches import joined
@@ -42,6 +43,7 @@ RATIOS = (1.25, 1.5, 2.0, 3.0)  # of the rows so far over those at which the las
 SPAN = 2 / 3  # of a stretch over which its level is averaged
 LEAST_GAIN = 0.005  # in logs, of the stretch before
 FELL, FELL_ERRORS = 0.01, 4.0  # from its first to its last fifth a stretch fell by more: in logs, and in standard errors
+NEAR_ROWS = 64  # behind a sudden drop that stays, within which a flat stretch is where it landed
 LITTLE_TO_LEARN = 2.5  # first loss of trained weights
 LEFT_SHARE = 0.2  # of the fall before it: a loss that moved so far has left the plateau
 
@@ -83,8 +85,10 @@ def check(
         return
     expects = _expects_fall(segment, loss, lr_share, until, learned_share)
     done = _done(segment, loss)
+    dropped = [dip.first for dip in dips(segment, main) if dip.back is None]
     for flat in _flats(ladder(segment, loss), done, expects, gain_share, bound_share, held_share):
-        yield _finding(segment, main, loss, flat)
+        if not any(flat.first - NEAR_ROWS <= row <= flat.known for row in dropped):
+            yield _finding(segment, main, loss, flat)
 
 
 def check_articles(segment: Segment, *, steps: int = 1000, change: float = 0.01) -> Iterator[Finding]:

@@ -384,3 +384,11 @@ def test_a_fine_tuning_that_is_flat_after_a_quick_fall_is_only_noted() -> None:
     assert [str(finding.severity) for finding in found("plateau", tuned)] == ["info"]
     untrained = run(loss=noisy(1500, level=7.0, sigma=0.05) * (1 + 0.6 * fall), lr=lr)
     assert alarms("plateau", untrained)
+
+
+def test_where_a_sudden_drop_landed_is_no_plateau() -> None:
+    loss = falling(1600) * noisy(1600, level=1.0)
+    loss[600:] = noisy(1000, level=0.4 * float(loss[600]))
+    lr = np.full(1600, 3e-4)
+    assert alarms("dip", run(loss=loss, lr=lr))
+    assert alarms("plateau", run(loss=loss, lr=lr)) == []

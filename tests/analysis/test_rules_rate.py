@@ -33,3 +33,18 @@ def test_steps_of_a_schedule_warm_restarts_and_habits_raise_no_alarm() -> None:
     again = np.r_[cosine()[:300], 5e-4 * np.arange(1, 101) / 100, cosine()[300:]]
     for lr in (cosine(), steps, restarts, groups, again):
         assert found(lr) == []
+
+
+def test_a_rate_that_stops_in_the_middle_of_its_fall_is_stuck_and_one_that_reached_its_floor_is_not() -> None:
+    share = np.arange(1000) / 1000
+    wave = 3e-4 * (1 + np.cos(np.pi * share)) / 2
+    for at, there in ((400, 1), (600, 1), (850, 0)):
+        stuck = np.where(np.arange(1000) > at, wave[at], wave)
+        said = found(stuck)
+        assert [finding.first_step for finding in said] == [10 * (at + 1)] * there
+    floor = 3e-4 * (0.4 + 0.6 * (1 + np.cos(np.pi * np.minimum(2 * share, 1))) / 2)
+    assert found(floor) == []
+    line = 3e-4 * np.maximum(1 - 1.5 * share, 0.1)
+    assert found(line) == []
+    stable = 3e-4 * np.minimum(1, 5 * (1 - share))
+    assert found(stable) == []
