@@ -80,18 +80,19 @@ def _how(before: Channel, new: bool) -> None:
         _("Language of its messages"),
         languages,
         index=languages.index(before.language),
-        format_func=lambda each: alerts.LANGUAGES[each],
+        format_func=alerts.LANGUAGES.__getitem__,
         key="form_language",
     )
     more = _("What is more comes as one message when the hour is over.")
     st.number_input(_("Messages an hour at most"), 1, MAX_PER_HOUR, before.per_hour, key="form_per_hour", help=more)
     all_rules = {rule.id: rule for rule in rules.rules(state.store())}
+    names = {name: alerts.rule_name(rule.name) for name, rule in all_rules.items()}
     uses = [name for name, rule in all_rules.items() if (rule.on if new else before.id in rule.channels)]
     st.multiselect(
         _("Rules that use it"),
         list(all_rules),
         default=uses,
-        format_func=lambda name: alerts.rule_name(all_rules[name].name),
+        format_func=names.__getitem__,
         key="form_rules",
     )
 
@@ -132,15 +133,15 @@ def _rule(before: AlertRule) -> None:
             _("What is told"),
             list(words),
             default=[each for each in before.what if each in words],
-            format_func=lambda each: words[each],
+            format_func=words.__getitem__,
             key="form_what",
         )
-        least = [str(each) for each in Severity]
+        least = {str(each): _(look.word) for each, look in verdict.SEVERITIES.items()}
         st.selectbox(
             _("From which severity on"),
-            least,
-            index=least.index(before.least),
-            format_func=lambda each: _(verdict.SEVERITIES[Severity(each)].word),
+            list(least),
+            index=list(least).index(before.least),
+            format_func=least.__getitem__,
             key="form_least",
         )
         help_quiet = _("The same class of the same run is told again after so long, or at once when it is graver.")
