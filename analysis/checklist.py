@@ -206,7 +206,7 @@ def _production(known: Known, conditions: Mapping[str, Item], alerts: int | None
             if alerts
             else Text(N_("nobody is told: no alert is set up"))
         )
-    how = N_("Set up who is told, and try it once.")
+    how = N_("Set up who is told (Team: Alerts), and try it once.")
     yield Item("production_alerts", N_("Alerts when something goes wrong"), state, (seen,), how)
     watched = [name for name in sorted(HARDWARE) if known.segment.logs(name)]
     if watched:

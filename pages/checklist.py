@@ -9,6 +9,7 @@ from analysis.checklist import Checklist, Item, State, Tick
 from messages import N_
 from server import checklist as answers
 from server import service
+from server.alerts.channels import used
 from storage.types import Run
 from ui import checklist, html, runbar, scenario, state
 from ui.text import _, number, say
@@ -26,7 +27,8 @@ def page() -> None:
         if run is None:
             return
         chosen = scenario.pick(run)
-    found = _found(run.id, run.version, tuple(sorted(answers.ticks_of(service.get(), run.id).items())))
+    ticks = tuple(sorted(answers.ticks_of(service.get(), run.id).items()))
+    found = _found(run.id, run.version, ticks, tuple(sorted(used(state.store()))))
     with st.container(key="verdict"):
         html.write(checklist.banner(found))
     _early(run)
@@ -49,8 +51,8 @@ def page() -> None:
 
 
 @state.cached
-def _found(run_id: str, version: int, ticks: tuple[tuple[str, Tick], ...]) -> Checklist:
-    """Return the answers about this version of a run and what people answered."""
+def _found(run_id: str, version: int, ticks: tuple[tuple[str, Tick], ...], told_by: tuple[str, ...]) -> Checklist:
+    """Return the answers about this version of a run, what people answered, and by which channels they are told."""
     return answers.run_checklist(service.get(), run_id, ticks=dict(ticks))
 
 

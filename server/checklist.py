@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from analysis.checklist import Checklist, State, Tick, checklist
+from server.alerts.channels import used
 from server.quality import log_quality
 from server.service import Service
 from storage.keeping.kept import Kept
@@ -11,14 +12,12 @@ KIND = "tick"
 MAX_NOTE = 1_000
 
 
-def run_checklist(
-    service: Service, run_id: str, *, alerts: int | None = None, ticks: Mapping[str, Tick] | None = None
-) -> Checklist:
-    """Return the answers about a run. alerts: how many ways there are to be told (None: not known); ticks: people's answers,
-    by default those that are kept. Raises UnknownRun."""
+def run_checklist(service: Service, run_id: str, *, ticks: Mapping[str, Tick] | None = None) -> Checklist:
+    """Return the answers about a run. ticks: people's answers, by default those that are kept. Raises UnknownRun."""
     given = ticks_of(service, run_id) if ticks is None else ticks
     quality = log_quality(service, run_id).quality
-    return checklist(service.segments(run_id), service.diagnosis(run_id), quality, alerts=alerts, ticks=given)
+    ways = len(used(service.store)) or None  # none here: people may be told by something else
+    return checklist(service.segments(run_id), service.diagnosis(run_id), quality, alerts=ways, ticks=given)
 
 
 def ticks_of(service: Service, run_id: str) -> dict[str, Tick]:

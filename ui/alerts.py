@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 from messages import Text
 from server import service
-from server.alerts.channels import FORMS, Channel, channels
+from server.alerts.channels import FORMS, Channel, channels, used
 from server.alerts.occurrences import Occurrence
-from server.alerts.rules import ENDED, FAILED, SET_WORDS, SICK, STOCK, AlertRule, rules
+from server.alerts.rules import ENDED, FAILED, SET_WORDS, SICK, STOCK, AlertRule
 from storage.keeping import outbox
 from storage.keeping.outbox import Alert, Delivery
 from ui import state, text, verdict
@@ -103,14 +103,12 @@ def about_channel(channel: Channel) -> str:
 
 def standing() -> str:
     """Return in one sentence whether anybody is told."""
-    ways = {channel.id for channel in channels(state.store())}
-    on = [rule for rule in rules(state.store()) if rule.on]
-    used = {each for rule in on for each in rule.channels} & ways
-    if not ways:
+    ways = used(state.store())
+    if not channels(state.store()):
         return _("Nothing leaves this server yet: what goes wrong is only listed here. Add a channel, and somebody is told.")
-    if not used:
+    if not ways:
         return _("There is a channel, but no rule that is on uses it: nobody is told.")
-    told = ngettext("{n} channel tells people", "{n} channels tell people", len(used))
+    told = ngettext("{n} channel tells people", "{n} channels tell people", len(ways))
     return _("{told} of what goes wrong in live runs, while no page is open.").format(told=told)
 
 

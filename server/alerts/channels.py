@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from uuid import uuid4
 
 from messages import N_, Text
+from server.alerts.rules import rules
 from storage.store import Store
 
 KIND = "alert_channel"
@@ -87,6 +88,11 @@ def channels(store: Store) -> list[Channel]:
     """Return all channels, by name."""
     found = [Channel(one.name, **one.data) for one in store.kept(KIND, run="")]
     return sorted((one for one in found if one.kind in FORMS), key=lambda one: one.name.lower())
+
+
+def used(store: Store) -> set[str]:
+    """Return the ids of the channels that a rule uses that is on."""
+    return {each for rule in rules(store) if rule.on for each in rule.channels} & {each.id for each in channels(store)}
 
 
 def save(store: Store, channel: Channel, *, who: str = "") -> None:

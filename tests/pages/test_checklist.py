@@ -1,9 +1,12 @@
 """Checklist: answers from the log, answers of people, the paper."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from analysis.checklist import State
 from server import checklist as answers
+from server.alerts import channels, rules
+from server.alerts.channels import Channel
 from tests.pages.helpers import canonical, take, words
 from ui import checklist
 
@@ -56,3 +59,16 @@ def test_the_paper_has_the_date_of_an_answer_in_print_that_can_be_read(shop, app
     page = checklist.paper(answers.run_checklist(shop, run), shop.store.run(run), datetime.now(UTC), [])
     assert "ago" not in page
     assert "�" not in page
+
+
+def test_alerts_are_set_up_when_a_rule_that_is_on_has_a_channel(shop):
+    run = take(shop, canonical(), "train.log")
+
+    def state():
+        return next(item.state for item in answers.run_checklist(shop, run).production if item.key == "production_alerts")
+
+    assert state() is State.UNKNOWN
+    channels.save(shop.store, Channel("hook", "hook", "webhook", {"url": "https://example.org"}))
+    assert state() is State.UNKNOWN
+    rules.save(shop.store, replace(rules.STOCK["spike"], channels=("hook",)))
+    assert state() is State.PASS
