@@ -39,6 +39,7 @@ TO_LEARN = 1.0  # a launch that begins below this loss has little left to learn
 RECOVERED = 3.0  # times the fall that was wanted, from which on a slow beginning is over
 FALLEN_BY = 8  # times the rows up to its highest level, by which a loss that rose at first is down again
 BRIEF = 0.05  # of the rows, up to which a beginning without a fall is over and only noted
+LEARNED = 0.1  # in logs, by which the loss must be lower by now
 MUCH_TO_LEARN = 3.0  # a launch that begins above this should lose a good part of it
 
 
@@ -212,7 +213,8 @@ def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_s
     elif end is not None:
         title = Text(N_("Loss did not fall until {end}"), gaps)
     severe = Severity.CRITICAL if end is None and not still.slow and from_scratch else Severity.WARNING
-    brief = still.began is not None and still.began < BRIEF * len(loss)
+    learned = still.start - float(np.median(loss.x[-START_ROWS:])) > LEARNED
+    brief = learned and still.began is not None and still.began < BRIEF * len(loss)
     severe = Severity.INFO if end is not None and (still.slow or brief) else severe
     return finding_at(
         segment,

@@ -352,6 +352,8 @@ def test_trained_weights_may_get_worse_while_the_rate_warms_up() -> None:
 def test_a_beginning_without_a_fall_is_only_noted_when_it_was_a_small_part_of_the_run() -> None:
     loss = np.r_[noisy(40, level=10.8, sigma=0.01), falling(3000) * noisy(3000, level=1.0)]
     assert [str(finding.severity) for finding in found("no_learning", run(every=10, loss=loss))] == ["info"]
+    noise = noisy(1200, level=2.3, sigma=0.15)
+    assert "info" not in [str(finding.severity) for finding in found("no_learning", run(every=10, loss=noise))]
     late = np.r_[noisy(900, level=10.8, sigma=0.01), falling(1200) * noisy(1200, level=1.0)]
     assert [str(finding.severity) for finding in found("no_learning", run(every=10, loss=late))] == ["warning"]
 
@@ -364,6 +366,12 @@ def test_rows_that_share_their_noise_do_not_dip() -> None:
     assert alarms("dip", run(loss=loss)) == []
     loss[2000:2030] *= 0.55
     assert [finding.first_step for finding in alarms("dip", run(loss=loss))] == [2001]
+
+
+def test_a_steep_beginning_does_not_hide_a_dip() -> None:
+    loss = falling(800) * noisy(800, level=1.0)
+    loss[470:520] *= 0.92
+    assert alarms("dip", run(loss=loss))
 
 
 def test_trained_weights_that_lost_much_in_a_warm_up_regain_it_first() -> None:
