@@ -20,7 +20,7 @@ _NAMED_UNIT = re.compile(r"[\s_]+(?:in )?(ms|us|s|sec|secs|seconds|min|minutes|h
 _OF_STEP = re.compile(r"(?:step|iter|iteration|batch)_(ms|us|s|secs?|seconds)$", re.IGNORECASE)  # `step_ms=12.5`
 _PER_STEP = re.compile(r"(?:ms|s|us)/(?:it|iter|step|batch)")  # a name that is a unit: `ms/batch 12.5`
 _NEUTRAL = re.compile(  # what holds all numbers of a record says nothing about one: `metrics/loss`, `optim/lr`
-    r"^(?:(?:train|training|metrics?|scalars?|stats?|data|logs?|values?|payload|fields|optim|optimizer|perf|performance)/)+",
+    r"^(?:(?:train|training|trainer|metrics?|scalars?|stats?|data|logs?|values?|payload|fields|optim|optimizer|perf|performance)[/.])+",
     re.IGNORECASE,
 )
 _EVAL_WORD = re.compile("验证|评估|测试")

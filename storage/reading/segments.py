@@ -94,6 +94,7 @@ class Placer:
         self._short = 0  # launches with hardly a record, one after the other
         self._launch = _Launch()
         self._events = 0
+        self._line = 0  # the last line that was placed
 
     def state(self) -> dict[str, Any]:
         """Return what must be remembered, JSON-able (NaN as None)."""
@@ -103,6 +104,7 @@ class Placer:
             "events": self._events,
             "unsteady": self.unsteady,
             "beyond": self.beyond,
+            "line": self._line,
         }
         told |= {"short": self._short, "planned": None if self._planned != self._planned else self._planned}
         return {"segments": self.segments, **told, "launch": launch}
@@ -111,7 +113,7 @@ class Placer:
         """Go on from what `state` returned."""
         self.segments, self.numbered, self._events = state["segments"], state["numbered"], state["events"]
         self.unsteady, self.beyond = state.get("unsteady", 0), state.get("beyond", 0)
-        self._short = state.get("short", 0)
+        self._short, self._line = state.get("short", 0), state.get("line", 0)
         self._planned = _NAN if state["planned"] is None else state["planned"]
         self._launch = _Launch()
         for name, value in state["launch"].items():
@@ -122,7 +124,8 @@ class Placer:
         steps, segments = np.full(len(rows.line), _NAN), np.full(len(rows.line), -1, np.int32)
         plans = np.zeros(len(rows.line), np.int8)
         at, segment, plan, events = self._launch.at, max(0, self.segments - 1), self._plan_of(), list[Event]()
-        telling = rows.anchor & self._of_first_rank(rows)
+        telling = rows.anchor & self._of_first_rank(rows) & (rows.line >= self._line)  # earlier lines are believed late
+        self._line = int(rows.line.max(initial=self._line))
         anchors = np.flatnonzero(telling)
         placed = rows if len(anchors) == len(telling) else rows.take(anchors)
         for start, end in self._runs(placed, events):

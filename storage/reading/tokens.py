@@ -58,6 +58,7 @@ _GROUPED = re.compile(  # `grad_norm={'all': 0.5}`; but `metrics={'acc': 0.5}` s
 )
 DRAWN = "\u2500-\u25ff\u2800-\u28ff"  # characters that draw bars and lines
 _DRAWN = re.compile(rf"(?<=[|\[(])[ #=>.*_~+{DRAWN}-]+(?=[|\])])|[{DRAWN}]+|#{{3,}}|={{4,}}>?|-{{4,}}|[.]{{4,}}|[*]{{3,}}")
+_WORDED = re.compile(r"\b[A-Za-z_][\w.]*=\"[^\"]{0,200}\"")  # `model="tiny v2"`: a field, no prose
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
 _ZONE = r"^\s*(?:UTC|GMT|[A-Z]{1,2}[SD]?T)\b\s+"  # behind the time
 _LOGFMT = r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+"  # `level=info msg="two words" `: a name begins behind it
@@ -199,7 +200,8 @@ def pairs(line: str, found: list[Token]) -> Pairs:
     for index, token in enumerate(found):
         said, before = before, _without_unit(line[last : token.start], result[-1].unit if result else "")
         unit = unit_after(line, token)
-        name, explicit, rest = _name(before)
+        begins = index == 0 or found[index - 1].kind in ("stamp", "clock")
+        name, explicit, rest = _name(before, begins=begins)
         if name is None and before.strip(" ") in (":", "=") and (place := _AT_PLACE.search(said[-120:])):
             start = _segment(place["name"])
             name, explicit, rest = place["name"][start:].strip(), True, ""
@@ -218,8 +220,8 @@ def pairs(line: str, found: list[Token]) -> Pairs:
         result.append(Pair(index, name, unit, explicit))
         last = token.end
     tail = _without_unit(line[last:], result[-1].unit if result else "")
-    loose = sum(len(_SPACES.sub(" ", text.strip(" ,;|\t-:()[]{}\"'="))) for text in between)
-    loose += len(undrawn(tail).strip(" ,;|\t-:()[]{}\"'=.\n"))
+    loose = sum(len(_SPACES.sub(" ", _WORDED.sub("", text).strip(" ,;|\t-:()[]{}\"'="))) for text in between)
+    loose += len(_WORDED.sub("", undrawn(tail)).strip(" ,;|\t-:()[]{}\"'=.\n"))
     return Pairs(tuple(result), loose, broken or _broken(tail, end=True), tail)
 
 
@@ -241,7 +243,7 @@ def unit_after(line: str, token: Token) -> str:
         both = f"{unit} {spaced.group(1)}" if spaced else ""
         return both if columns.is_unit(both) else unit
     spaced = _SPACED_UNIT.match(after)
-    return spaced.group(1) if spaced and columns.is_unit(spaced.group(1)) and spaced.group(1) not in "mMGKBCTdhs" else ""
+    return spaced.group(1) if spaced and columns.is_unit(spaced.group(1)) and spaced.group(1) not in "mMGKBCTDHSdhs" else ""
 
 
 def _without_unit(between: str, unit: str) -> str:
@@ -249,8 +251,11 @@ def _without_unit(between: str, unit: str) -> str:
     return text[len(unit) :] if unit and text.startswith(unit) else between
 
 
-def _name(before: str) -> tuple[str | None, bool, str]:
-    """Return (name, whether `:` or `=` stood after it, what is left of the text before the name)."""
+def _name(before: str, *, begins: bool) -> tuple[str | None, bool, str]:
+    """Return (name, whether `:` or `=` stood after it, what is left of the text before the name).
+
+    begins: the text begins the line, a time aside: a letter there may be a level.
+    """
     if grouped := _GROUPED.search(before[-400:]):
         before = before[: len(before) - len(grouped[0])] + grouped[1]
     core = _WRAPPER.sub("", before[-400:])
@@ -259,7 +264,7 @@ def _name(before: str) -> tuple[str | None, bool, str]:
         bracket = _BRACKET.search(named)
         keep = bracket is not None and _is_unit_bracket(bracket.group(2))
         head = named[: bracket.start()] if bracket else named
-        start = _segment(head)
+        start = _segment(head, begins=begins)
         name = (head[start:] + (bracket.group() if bracket and keep else "")).strip(" \"'\t/:")
         return (name or None), True, before[: max(0, len(before) - len(before[-400:]))] + head[:start]
     core = _IS.sub("", core)
@@ -272,10 +277,11 @@ def _is_unit_bracket(text: str) -> bool:
     return columns.is_unit(text.removeprefix("in ")) or "/" in text
 
 
-def _segment(text: str) -> int:
+def _segment(text: str, *, begins: bool = True) -> int:
     start = 0
     for cut in _CUTS.finditer(text):
-        start = cut.end()
+        if begins or not cut[0].strip(" ").isalpha() or len(cut[0].strip(" ")) > 1:  # `D loss: 0.5` is no debug message
+            start = cut.end()
     return start
 
 

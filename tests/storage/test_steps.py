@@ -176,3 +176,13 @@ def test_an_evaluation_that_counts_its_own_batches_stands_where_the_training_doe
     assert steps == sorted(steps)
     assert [row["step"] for row in rows if row["kind"] == "eval"] == [600] * 3 + [1200] * 3 + [1800] * 3
     assert {row.get("steps_per_epoch") for row in rows} <= {None, 600}
+
+
+@pytest.mark.parametrize("chunk", [1 << 20, 97])
+def test_rows_that_are_believed_late_are_no_resume(chunk: int) -> None:
+    records = [f"iter {s} | loss {4 - s / 1024} | lr 0.5\n" for s in range(0, 1000, 100)]
+    for at, step in ((9, 800), (6, 500), (3, 200)):
+        records.insert(at, f"\n--- Iteration {step} ---\nTrain loss: 2.{at}\nVal loss: 2.{at}5\n\n")
+    steps, segments, events, report = read("".join(records), chunk)
+    assert sorted(step for step in steps if step is not None) == sorted([*range(0, 1000, 100), 200, 500, 800])
+    assert (set(segments), events, report.segments) == ({0}, [], 1)
