@@ -113,18 +113,20 @@ def passed(lines: Lines, meaning: str) -> Iterator[Bounds]:
         least, most = np.maximum(lines.minutes + low * lines.unit, 0.0), lines.minutes + high * lines.unit
         if not (least[~told] > 0).any():
             yield np.flatnonzero(told), (least * np.where(told, scale, 0.0))[told], (most * np.where(told, scale, 0.0))[told]
-    if meaning == "remaining" and lines.unit == 1.0 and not (lines.minutes[lines.done >= lines.size] > 0).any():
-        yield _two_floors(lines)
+    if meaning == "remaining":
+        yield from two_floors(lines)
 
 
-def _two_floors(lines: Lines) -> Bounds:
-    """Return the lines that tell and the bounds of the minutes passed, of floor(whole) - floor(passed) as printed.
+def two_floors(lines: Lines, _meaning: str = "remaining") -> Iterator[Bounds]:
+    """Yield the same for floor(whole) - floor(passed), as which whole minutes that are left may be printed.
 
     Passed is between a and a + 1 for a whole a >= 0, and the whole is passed ÷ share: the lowest and the highest a that go.
     """
+    if lines.unit != 1.0 or (lines.minutes[lines.done >= lines.size] > 0).any():
+        return
     told = np.flatnonzero(lines.done < lines.size)
     since, left = lines.since[told], lines.minutes[told]
     share = since / (since + (lines.size - lines.done)[told])
     first = np.maximum(np.floor((left * share - 1) / (1 - share)) + 1, 0.0)
     last = np.maximum(np.ceil((left + 1) * share / (1 - share)) - 1, first)
-    return told, np.maximum(first, (first + left) * share), np.minimum(last + 1, (last + left + 1) * share)
+    yield told, np.maximum(first, (first + left) * share), np.minimum(last + 1, (last + left + 1) * share)

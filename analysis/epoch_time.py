@@ -12,15 +12,15 @@ there is no meaning; estimates go on that assumption, which is named as one, and
 make of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from analysis.clock_column import printed_seconds
-from analysis.epoch_lines import Lines, lines_of, passed
+from analysis.epoch_lines import Bounds, Lines, lines_of, passed, two_floors
 from analysis.segment import Segment
-from analysis.steady import CAP, MOST_STARTUP, unsteadiness
+from analysis.steady import CAP, MOST_STARTUP, constant_paces, unsteadiness
 from messages import N_, Text
 
 MEANINGS = {
@@ -50,8 +50,11 @@ WANDER = 0.015  # the mean pace of a healthy run may be so unsteady (bench/cost.
 SLOW_STRETCH = 4.5  # ÷ lines³: what one slow stretch or hang may add, in few lines; in many it has a shape of its own
 PLAUSIBLE, PLAUSIBLE_FEW = 0.2, 0.05  # unsteadiness of a reading that may be believed, in many lines and in few
 FAR_OFF = 0.3  # unsteadiness of a reading that is none even with outages left out
+AS_STEADY = 0.002  # two ways to print the same that are told apart by less are not
 AS_GOOD = 0.005  # a reading is assumed only if no other is steadier by more
 BY_CLOCK = (0.9, 1.5)  # minutes passed in a minute of the clock: a step time does not see what lies between steps
+ONE, TWO, EITHER = "one floor", "two floors", "either"  # as what is left is printed: each loses part of a minute
+Ways = Callable[[Lines, str], Iterator[Bounds]]
 LONGEST_EPOCH = 30 * 24 * 60.0  # minutes: a reading that implies a longer epoch is not believed
 FIT_LINES = 8  # a stretch of fewer lines does not tell the pace where an earlier one does
 
@@ -125,26 +128,29 @@ def _epoch_time(segment: Segment, chosen: str | None) -> EpochTime | None:
     lines = lines_of(segment)
     if not len(lines):
         return None
+    in_form = segment.has(*FORM_OF_MINIMIND) and lines.unit == 1.0
+    minimind = in_form and _is_minimind(segment)
+    floors = ONE if not in_form else TWO if minimind else EITHER
     if chosen:
-        return _fitted(lines, chosen, EpochTime(chosen, Text(CHOSEN[chosen])))
+        return _fitted(lines, chosen, EpochTime(chosen, Text(CHOSEN[chosen])), floors)
     needed = _by_clock(segment, lines) or _by_steps(lines)
     order = sorted(MEANINGS, key=lambda name: needed[name])
     likely = order[0]
     if _tells(needed, len(lines)):
-        return _fitted(lines, likely, EpochTime(likely, Text(MEANINGS[likely]), possible=(likely,)))
+        return _fitted(lines, likely, EpochTime(likely, Text(MEANINGS[likely]), possible=(likely,)), floors)
     likely_enough = [name for name in MEANINGS if needed[name] <= 2 * needed[likely] + spare(len(lines)) and needed[name] < CAP]
     possible = tuple(name for name in likely_enough if _sane(lines, name))
-    in_form = segment.has(*FORM_OF_MINIMIND) and lines.unit == 1.0
-    if in_form and "remaining" in possible and _is_minimind(segment):
+    if minimind and "remaining" in possible:
         text = Text(BY_PROGRAM, {"rows": len(lines)})
-        return _fitted(lines, "remaining", EpochTime("remaining", text, possible=possible))
+        return _fitted(lines, "remaining", EpochTime("remaining", text, possible=possible), floors)
     size = float(lines.size[-1])
     known = EpochTime(None, Text(UNDECIDED), possible=possible, resolution_minutes=lines.unit, epoch_steps=size)
     assumed = in_form and "remaining" in possible and needed["remaining"] <= needed[likely] + AS_GOOD
     known = replace(known, other_minutes=_span(lines, [name for name in possible if not (assumed and name == "remaining")]))
     if not assumed:
         return known
-    return _fitted(lines, "remaining", replace(known, assumed="remaining", text=Text(ASSUMED, {"rows": len(lines)})))
+    known = replace(known, assumed="remaining", text=Text(ASSUMED, {"rows": len(lines)}))
+    return _fitted(lines, "remaining", known, floors)
 
 
 def _is_minimind(segment: Segment) -> bool:
@@ -215,16 +221,22 @@ def _unsteady(lines: Lines, meaning: str, clock: np.ndarray | None, *, outages: 
 
     clock: minutes since the stretch began by a clock of the log (m,), of which a step takes `each`; None: steps serve.
     """
+    return min(_unsteady_as(counted, meaning, passed, clock, outages, each) for counted in lines.countings())
+
+
+def _unsteady_as(
+    lines: Lines, meaning: str, ways: Ways, clock: np.ndarray | None = None, outages: int = 0, each: float = 1.0
+) -> float:
+    """Return the same of lines whose steps are counted as they say, printed in some of the ways."""
     size, found = float(lines.size.max()), [CAP]
     paces = (0.0, LONGEST_EPOCH / size) if clock is None else BY_CLOCK
-    for counted in lines.countings():
-        steady = counted.since if clock is None else clock
-        for told, low, high in passed(counted, meaning):
-            if _runs_back(low, high, lines.stretch[told]):
-                continue
-            begins, jumps = _parts(steady[told], (low + high) / 2, lines.stretch[told], outages)
-            most = MOST_STARTUP * size * each
-            found.append(unsteadiness(steady[told], low, high, begins, most_startup=most, paces=paces, jumps=jumps))
+    steady = lines.since if clock is None else clock
+    for told, low, high in ways(lines, meaning):
+        if _runs_back(low, high, lines.stretch[told]):
+            continue
+        begins, jumps = _parts(steady[told], (low + high) / 2, lines.stretch[told], outages)
+        most = MOST_STARTUP * size * each
+        found.append(unsteadiness(steady[told], low, high, begins, most_startup=most, paces=paces, jumps=jumps))
     return min(found)
 
 
@@ -252,20 +264,67 @@ def _parts(done: np.ndarray, minutes: np.ndarray, stretch: np.ndarray, outages: 
     return begins, np.flatnonzero(np.isin(begins, late) & ~np.isin(begins, starts))
 
 
-def _fitted(lines: Lines, reading: str, known: EpochTime) -> EpochTime:
-    """Fit the minutes passed = start-up + pace × steps over the last stretch that has enough lines."""
+def _fitted(lines: Lines, reading: str, known: EpochTime, floors: str = ONE) -> EpochTime:
+    """Fit the minutes passed = start-up + pace × steps over the last stretch that has enough lines.
+
+    floors: by which what is left was printed where its course does not tell.
+    """
     known = replace(known, resolution_minutes=lines.unit, epoch_steps=float(lines.size[-1]))
-    scale = lines.scale(reading)
-    told = np.isfinite(scale) & (scale > 0)
-    if not told.any():
+    lines, (told, low, high) = _likeliest(lines, floors) if reading == "remaining" else (lines, _plain(lines, reading))
+    if not len(told):
         return known
-    number = lines.stretch[told][-1]
-    if number and (lines.stretch[told] == number).sum() < FIT_LINES:
+    stretch = lines.stretch[told]
+    number = stretch[-1]
+    if number and (stretch == number).sum() < FIT_LINES:
         number -= 1
-    here = told & (lines.stretch == number) if (told & (lines.stretch == number)).any() else told
-    spent, error, since = lines.middle[here] * scale[here], lines.unit / 2 * scale[here], lines.since[here]
-    pace, startup, wide = _line(since, spent, error)
-    return replace(known, step_minutes=(max(pace - wide, 0.0), pace, pace + wide), startup_minutes=startup)
+    here = stretch == number if (stretch == number).any() else np.ones(len(told), dtype=bool)
+    begins = np.flatnonzero(np.diff(stretch[here], prepend=-1))
+    minutes, startup = _pace(lines.since[told][here], low[here], high[here], begins, float(lines.size[-1]))
+    return replace(known, step_minutes=minutes, startup_minutes=startup)
+
+
+def _pace(
+    since: np.ndarray, low: np.ndarray, high: np.ndarray, begins: np.ndarray, size: float
+) -> tuple[tuple[float, float, float], float]:
+    """Return minutes a step (low, middle, high) and the start-up from bounds of the minutes passed (m,).
+
+    The mean of what the lines say, if it is a pace that all of them allow or if none is; else the middle of those that are.
+    """
+    pace, startup, wide = _line(since, (low + high) / 2, (high - low) / 2)
+    least, most = constant_paces(since, low, high, begins, pace, most_startup=MOST_STARTUP * size)
+    if not least <= pace <= most:
+        pace = (least + most) / 2
+        startup = max(float(np.median((low + high) / 2 - pace * since)), 0.0)
+    return (max(pace - wide, 0.0), pace, pace + wide), startup
+
+
+def _plain(lines: Lines, reading: str) -> Bounds:
+    """Return the lines that tell (their numbers) and the bounds of the minutes passed there, of a value printed by itself."""
+    scale = lines.scale(reading)
+    told = np.flatnonzero(np.isfinite(scale) & (scale > 0))
+    middle, half, scale = lines.middle[told], lines.unit / 2, scale[told]
+    return told, (middle - half) * scale, (middle + half) * scale
+
+
+def _likeliest(lines: Lines, floors: str) -> tuple[Lines, Bounds]:
+    """Return the lines with their steps counted, and the bounds of the minutes passed, in the way what is left was printed.
+
+    By one floor or by two, at steps counted from 0 or from 1: the steadiest; of what is as steady, `floors` and as printed.
+    """
+    ways: tuple[Ways, ...] = (two_floors,) if floors == TWO else (_alone, two_floors)
+    tried = [(counted, way) for counted in lines.countings() for way in ways if next(way(counted, "remaining"), None)]
+    if not tried:
+        return lines, _plain(lines, "remaining")
+    needed = [_unsteady_as(counted.thinned(MOST_LINES), "remaining", way) for counted, way in tried]
+    good = [one for one, need in zip(tried, needed, strict=True) if need <= min(needed) + AS_STEADY]
+    good = good[:1] if floors == ONE else good
+    counted = good[0][0]
+    told, low, high = zip(*(next(way(counted, "remaining")) for one, way in good if one is counted), strict=True)
+    return counted, (told[0], np.minimum.reduce(low), np.maximum.reduce(high))
+
+
+def _alone(lines: Lines, meaning: str) -> Iterator[Bounds]:
+    yield _plain(lines, meaning)
 
 
 def _line(since: np.ndarray, spent: np.ndarray, error: np.ndarray) -> tuple[float, float, float]:

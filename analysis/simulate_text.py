@@ -36,12 +36,13 @@ def _stamp(seconds: float) -> datetime:
 
 
 def _minimind(run: TimedRun, launch: Launch, rows: np.ndarray) -> Iterator[str]:
-    for row, left in zip(rows, _left(run, launch, rows), strict=True):
+    for row, spent, left in zip(rows, _elapsed(launch, rows), _left(run, launch, rows), strict=True):
         step = launch.steps[row]
         loss, lr = run.loss[step - 1], run.lr[step - 1]
+        minutes = (spent + left) // 60 - spent // 60  # by two floors, as MiniMind does it
         yield (
             f"Epoch:[1/1]({step}/{run.plan}), loss: {loss:.4f}, logits_loss: {loss:.4f}, aux_loss: 0.0000, "
-            f"lr: {lr:.8f}, epoch_time: {left // 60:.1f}min\n"
+            f"lr: {lr:.8f}, epoch_time: {minutes:.1f}min\n"
         )
 
 

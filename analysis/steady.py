@@ -14,6 +14,8 @@ import numpy as np
 CAP = 9.0  # an unsteadiness that is impossible
 MOST_STARTUP = 5.0  # epochs that the start-up of an epoch may take
 NONE = 1e-5  # an unsteadiness that is none
+NO_JUMPS = np.zeros(0, dtype=int)
+_FINE = 1401  # paces between half and twice another one: a thousandth apart
 _WIDE, _NARROW = 48, 25  # paces of the first look, and of each that looks closer
 _LOOKS = (1e-2, 1e-4, 2e-6, 2e-6, 2e-6)  # how exactly each look finds what a pace needs
 _NEAR = 1e-4  # how near to the least the needs around it may be for it to be the least of all
@@ -43,7 +45,7 @@ def unsteadiness(
         most = min(most, 1 / paces[0] if paces[0] > 0 else np.inf)
     if most < least:
         return CAP
-    bounds = _Bounds(steps, low, high, begins, most_startup, np.zeros(0, dtype=int) if jumps is None else jumps)
+    bounds = _Bounds(steps, low, high, begins, most_startup, NO_JUMPS if jumps is None else jumps)
     slowness, around = np.geomspace(least, most, _WIDE), CAP
     for exact in _LOOKS:
         if bounds.fit(slowness, np.full(len(slowness), NONE)).any():
@@ -57,6 +59,21 @@ def unsteadiness(
             break
         slowness = np.linspace(slowness[beside[0]], slowness[beside[1]], _NARROW)
     return best
+
+
+def constant_paces(
+    steps: np.ndarray, low: np.ndarray, high: np.ndarray, begins: np.ndarray, near: float, *, most_startup: float
+) -> tuple[float, float]:
+    """Return the lowest and the highest constant pace that all bounds allow, where the one `near` is or is next to them.
+
+    (0, inf) where none is allowed; all else as for `unsteadiness`.
+    """
+    bounds = _Bounds(steps, low, high, begins, most_startup, NO_JUMPS)
+    tried = np.geomspace(0.5, 2.0, _FINE) / near
+    fits = np.flatnonzero(bounds.fit(tried, np.full(_FINE, NONE)))
+    if not len(fits):
+        return 0.0, np.inf
+    return 1 / float(tried[fits[-1]]), 1 / float(tried[fits[0]])
 
 
 @dataclass(frozen=True)

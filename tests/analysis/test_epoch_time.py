@@ -69,8 +69,22 @@ def test_one_line_is_not_decidable_and_taken_as_what_is_left_in_the_form_of_mini
     assert (known.meaning, known.assumed) == (None, "remaining")
     assert known.possible == ("remaining", "elapsed", "total")
     assert "can't be told yet (lines so far: 1); it is taken as what is left" in known.text.render()
-    assert known.epoch_minutes == pytest.approx((35.36, 35.86, 36.37), abs=0.01)
+    assert known.epoch_minutes == pytest.approx((35.00, 35.68, 36.37), abs=0.01)  # by one floor or by two
     assert known.other_minutes == pytest.approx((35 / 9924, 36 / 100), rel=0.01)
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["steps from 0", "steps from 1"])
+@pytest.mark.parametrize("header", [{}, {"总参数量": 25.83}], ids=["bare", "header"])
+def test_two_floors_tell_the_pace_as_well_as_one(header: dict, first: int) -> None:
+    size, done, errors = 1200, np.arange(10.0, 900, 10), []
+    for whole in np.arange(20.05, 21.05, 0.1):
+        minutes = np.floor(whole) - np.floor(whole * done / size)
+        known = epoch_time(replace(in_the_form_of_minimind(log(minutes, done - 1 + first, size)), config=header))
+        assert known is not None
+        assert known.meaning == "remaining"
+        assert known.epoch_minutes is not None
+        errors.append(known.epoch_minutes[1] / whole - 1)
+    assert np.mean(errors) == pytest.approx(0, abs=0.01)  # 0.05 for one who takes them for one floor
 
 
 @pytest.mark.parametrize("header", [{"Model Params": 25830000, "Trainable Params": 25830000}, {"总参数量": 25.83}])
