@@ -222,7 +222,7 @@ def _halted(segment: Segment, rows: np.ndarray, lr: np.ndarray, share: float) ->
     """Constant from one row to the next after a steady fall: a cosine ends flat, a line at a floor that is low."""
     for first, last in _runs(np.diff(lr) == 0):
         fall = -np.diff(lr[max(first - HALT_ROWS, 0) : first + 1])
-        held = max(60, int(0.1 * first), int(0.02 * (segment.total_steps or 0) / max(_interval(segment), 1)))
+        held = max(60, int(0.1 * first))
         if last - first + 1 < held or len(fall) < HALT_ROWS or fall.min() <= 0:
             continue
         top = int(np.flatnonzero(lr[: first + 1] == lr[: first + 1].max())[-1])
