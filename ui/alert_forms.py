@@ -111,6 +111,7 @@ def _save_channel(before: Channel) -> None:
         now[PROBLEM] = say(error.message)
         return
     _use(channel, set(now["form_rules"]))
+    service.get().alerts.trials.pop(channel.id, None)
     service.get().alerts.wake()
     edit(None)
 

@@ -33,14 +33,15 @@ def hear(service: "Service", run: str, before: Diagnosis | None, now: Diagnosis,
     before: its last diagnosis, None for its first; new: the findings that are not in that one.
     """
     wanted = [rule for rule in rules(service.store) if rule.on]
-    head = service.store.run(run)
-    if not wanted or not is_live(service, head):
-        return False
-    told = service.store.outbox.alerts(run)
     about_ends = any(rule.tells(ENDED, Severity.INFO) for rule in wanted)
+    head = service.store.run(run)
+    launch = head.segments - 1
+    possible = occurrences(before, now, new, (), launch=launch, over=about_ends)
+    if not any(rule.tells(one.kind, one.severity) for one in possible for rule in wanted) or not is_live(service, head):
+        return False  # at most looks: nothing more is asked of the store
+    told, quiet = service.store.outbox.alerts(run), frozenset(muted(service.store, run))
     over = about_ends and (now.verdict == FAILED or _over(service, run))
-    quiet = frozenset(muted(service.store, run))
-    found = list(occurrences(before, now, new, told, launch=head.segments - 1, over=over, muted=quiet))
+    found = list(occurrences(before, now, new, told, launch=launch, over=over, muted=quiet))
     kept = list(_to_keep(service, head, found, wanted, told)) if found else []
     if kept:
         service.store.outbox.add(kept)
@@ -65,7 +66,8 @@ def _to_keep(
         telling = [rule for rule in mine if rule.tells(one.kind, one.severity) and not _quiet(rule, last, moment)]
         if telling:
             arrived = moment if one.kind == "hang" else run.updated.replace(tzinfo=UTC)
-            whole = replace(one, run_name=run.name, rules=tuple(rule.name for rule in telling), rows_at=arrived.timestamp())
+            names = tuple(rule.name for rule in telling)
+            whole = replace(one, run_name=run.name, rules=names, rows_at=arrived.timestamp(), at_step=run.last_step)
             channels = list(dict.fromkeys(channel for rule in telling for channel in rule.channels))
             alert = Alert(uuid4().hex, run.id, whole.to_dict(), moment)
             kept.append((alert, channels))

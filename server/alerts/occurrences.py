@@ -35,6 +35,7 @@ class Occurrence:
     run_name: str = ""
     rules: tuple[str, ...] = ()
     rows_at: float = 0.0  # when the rows that show it arrived, seconds since 1970
+    at_step: int | None = None  # how far the run was when it was told
 
     @property
     def key(self) -> str:
@@ -71,8 +72,8 @@ def occurrences(
     before: its last diagnosis, None when this is the first; new: findings that are not in that; told: the alerts that were
     raised for the run; launch: the number of its current one; over: it has ended; muted: keys of findings that are not wanted.
 
-    A finding counts when it is new, or when it goes on in the current launch and was never told: so nothing is lost when the
-    server stops between the diagnosis and the alert. What is over by the first diagnosis is history and never counts.
+    A finding counts when it is new, or when it goes on in the current launch and was not told: so nothing is lost when the
+    server stops between the diagnosis and the alert, nor by a quiet period. What is over by the first diagnosis is history.
     """
     known = [Occurrence.from_dict(alert.data) for alert in told]
     wanted = [
@@ -81,19 +82,25 @@ def occurrences(
     for finding in wanted:
         fresh = before is not None and finding in new
         goes_on = finding.last_step is None and finding.segment >= launch
-        if fresh or (goes_on and not _told(known, finding.kind, finding.segment, finding.severity)):
+        if fresh or (goes_on and not _told(known, finding.kind, finding.segment, finding.severity, finding.first_step)):
             yield _of_finding(finding, now)
     muted_away = len(wanted) < len(now.findings) and not any(finding.severity is Severity.CRITICAL for finding in wanted)
     if now.verdict in BAD and not (now.verdict == SICK and muted_away):
         changed = before is not None and before.verdict not in BAD
-        if changed or not _told(known, now.verdict, launch, Severity.CRITICAL):
+        if changed or not _told(known, now.verdict, launch, Severity.CRITICAL, now.since_step):
             yield _of_run(now.verdict, Severity.CRITICAL, launch, now, now.sentence)
-    if over and not _told(known, ENDED, launch, Severity.INFO):
+    if over and not _told(known, ENDED, launch, Severity.INFO, None):
         yield _of_run(ENDED, Severity.INFO, launch, now, Text(N_("The run has ended")))
 
 
-def _told(known: Sequence[Occurrence], kind: str, segment: int, severity: Severity) -> bool:
-    return any((each.kind, each.segment) == (kind, segment) and GRAVITY[each.severity] >= GRAVITY[severity] for each in known)
+def _told(known: Sequence[Occurrence], kind: str, segment: int, severity: Severity, since: int | None) -> bool:
+    """Say whether this was told: one that began after the last time that its class was told is another one."""
+    return any(
+        (each.kind, each.segment) == (kind, segment)
+        and GRAVITY[each.severity] >= GRAVITY[severity]
+        and (since is None or each.at_step is None or since <= each.at_step)
+        for each in known
+    )
 
 
 def _of_finding(finding: Finding, now: Diagnosis) -> Occurrence:

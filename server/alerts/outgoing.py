@@ -6,6 +6,7 @@ is noted as sent when the other side has accepted it: if the server dies in betw
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ PAUSES_SECONDS = (10, 30, 60, 120, 300, 600, 1200, 2400, 3600)  # after each try
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 IDLE_SECONDS = 3600.0
 STOP_SECONDS = 5.0
+REST_SECONDS = 600.0
 FIRST_SECONDS = 2.0  # after the start: the server says where it is first, and links begin with that
 
 
@@ -39,8 +41,11 @@ def due(waiting: Sequence[Delivery], sent: Sequence[datetime], per_hour: int, no
     """Return what of a channel's waiting deliveries makes its next message.
 
     sent: when its messages of the last hour were sent. Alerts of one run go together; the last message that an hour has
-    room for takes all that are due.
+    room for takes all that are due. After a try that failed everything waits: the channel is down, not the message.
     """
+    pausing = [each.due for each in waiting if each.tries and each.due > now]
+    if pausing:
+        return Due((), (min(pausing) - now).total_seconds())
     ready = [each for each in waiting if each.due <= now]
     if not ready:
         return Due((), min((each.due - now).total_seconds() for each in waiting))
@@ -58,6 +63,7 @@ class Outgoing:
         self._store, self._root, self._send = store, root, send
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._busy: dict[str, threading.Thread] = {}
+        self._resting: dict[str, float] = {}  # channels of which nothing could be noted, until when
         self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
 
     def start(self) -> None:
@@ -95,6 +101,9 @@ class Outgoing:
         for name, its in groupby(waiting, key=lambda each: each.channel):
             if name in self._busy:
                 continue
+            if name in self._resting and time.monotonic() < self._resting[name]:
+                waits.append(self._resting[name] - time.monotonic())
+                continue
             channel = known.get(name)
             if channel is None:
                 self._store.outbox.failed(list(its), Text(N_("The channel was deleted.")).to_dict(), None)
@@ -113,24 +122,35 @@ class Outgoing:
 
     def _deliver(self, channel: Channel, deliveries: Sequence[Delivery]) -> None:
         try:
-            message = compose(self._store.outbox.named([each.alert for each in deliveries]), channel.language, self._root())
-            refused = self._send(channel, message)
+            refused = self._tried(channel, deliveries)
             if refused is None:
                 self._store.outbox.sent(deliveries, uuid4().hex)
             else:
-                self._refused(deliveries, refused)
-        except Exception as error:  # nothing is lost: it is tried again
-            LOG.error("A message to channel %s could not be sent (%s)", channel.id, type(error).__name__)
-            self._refused(deliveries, Text(N_("It could not be sent: {error}"), {"error": type(error).__name__}))
+                self._refused(channel, deliveries, refused)
+        except Exception:  # the store is full or closed: what was sent must not be sent again and again
+            LOG.exception("What became of a message to channel %s could not be noted", channel.id)
+            self._resting[channel.id] = time.monotonic() + REST_SECONDS
         finally:
             del self._busy[channel.id]
             self.wake()
 
-    def _refused(self, deliveries: Sequence[Delivery], why: Text) -> None:
-        pause = PAUSES_SECONDS[min(max(each.tries for each in deliveries), len(PAUSES_SECONDS) - 1)]
-        made = {alert.id: alert.made for alert in self._store.outbox.named([each.alert for each in deliveries])}
+    def _tried(self, channel: Channel, deliveries: Sequence[Delivery]) -> Text | None:
+        """Send; return why it was not accepted."""
+        alerts = self._store.outbox.named([each.alert for each in deliveries])
+        try:
+            return self._send(channel, compose(alerts, channel.language, self._root()))
+        except Exception as error:  # its words may hold a secret
+            LOG.error("A message to channel %s could not be sent (%s)", channel.id, type(error).__name__)
+            return Text(N_("It could not be sent: {error}"), {"error": type(error).__name__})
+
+    def _refused(self, channel: Channel, deliveries: Sequence[Delivery], why: Text) -> None:
+        """Let the message wait; give up what has waited for a day, whether or not it was its turn."""
+        waiting = [each for each in self._store.outbox.waiting() if each.channel == channel.id]
         late = datetime.now(UTC) - DAY
-        for old in (True, False):
-            mine = [each for each in deliveries if (made.get(each.alert, late) < late) is old]
-            if mine:
-                self._store.outbox.failed(mine, why.to_dict(), None if old else pause)
+        old = {alert.id for alert in self._store.outbox.named([each.alert for each in waiting]) if alert.made < late}
+        pause = PAUSES_SECONDS[min(max(each.tries for each in deliveries), len(PAUSES_SECONDS) - 1)]
+        given_up = [each for each in waiting if each.alert in old]
+        again = [each for each in deliveries if each.alert not in old]
+        for some, seconds in ((given_up, None), (again, pause)):
+            if some:
+                self._store.outbox.failed(some, why.to_dict(), seconds)

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
 from messages import N_, Text
 from server.alerts.channels import BadChannel, Channel
 from server.alerts.plain import plain
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0  # of one step of a connection
-MAX_SAID = 160
+MAX_SAID, LEAST_SECRET = 160, 6  # characters
 REASONS = (
     (r"name or service not known|name resolution|getaddrinfo|no address associated", N_("its name is not known (DNS)")),
     (r"connection refused", N_("nobody listens there (connection refused)")),
@@ -36,6 +37,9 @@ class Message:
     body: str
     grave: bool
     facts: Mapping[str, Any]
+
+
+Send = Callable[[Channel, Message], Text | None]
 
 
 def send(channel: Channel, message: Message) -> Text | None:
@@ -64,10 +68,8 @@ def why(lines: list[str], address: str) -> Text:
     """Return in one sentence what went wrong, of what Apprise noted while it tried; `address`: whose secrets go out of it."""
     whole = "\n".join(lines)
     known = next((words for pattern, words in REASONS if re.search(pattern, whole, re.I)), None)
-    status, said = (
-        re.search(r"error=(\d{3})", whole),
-        re.search(r"(?:Response Details:\s*b?|refused: |rejected .*? msg=)(.*)", whole),
-    )
+    status = re.search(r"error=(\d{3})", whole)
+    said = re.search(r"(?:Response Details:\s*b?|refused: |rejected .*? msg=)(.*)", whole)
     answer = plain(_without(said[1].strip("'\""), address), MAX_SAID) if said else ""
     if status and answer:
         return Text(N_("It answered {status}: {answer}"), {"status": status[1], "answer": answer})
@@ -82,8 +84,9 @@ def why(lines: list[str], address: str) -> Text:
 
 def _without(text: str, address: str) -> str:
     """Return text in which no part of an address stands that may be a secret."""
-    for part in re.split(r"[/:@?&=+]", address):
-        if len(part) >= 6:
+    parts = {part for written in (address, unquote(address)) for part in re.split(r"[/:@?&=+ ]", written)}
+    for part in sorted(parts, key=len, reverse=True):
+        if len(part) >= LEAST_SECRET:
             text = text.replace(part, "…")
     return text
 
@@ -156,6 +159,3 @@ class _Honest:
             self._log.warning("refused: %s (errcode %s)", said.get("errmsg"), said["errcode"])
             response.status_code = 422
         return response
-
-
-Send = Callable[[Channel, Message], Text | None]

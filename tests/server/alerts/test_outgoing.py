@@ -24,8 +24,8 @@ from tests.serving import ROOT, wait_for
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def delivery(alert, run="run", minutes=0):
-    return Delivery(alert, run, "c", WAITING, 0, NOW + timedelta(minutes=minutes), None, "", None)
+def delivery(alert, run="run", minutes=0, tries=0):
+    return Delivery(alert, run, "c", WAITING, tries, NOW + timedelta(minutes=minutes), None, "", None)
 
 
 def sent(*minutes):
@@ -41,6 +41,7 @@ def sent(*minutes):
         ([delivery("a"), delivery("b", "other")], sent(50, 10), "ab", 0),  # the last message of the hour takes all
         ([delivery("a"), delivery("b", "other")], sent(50, 20, 10), "", 600),
         ([delivery("a")], sent(50, 40, 30, 20, 10), "", 1800),  # the limit was lowered meanwhile
+        ([delivery("a", minutes=1, tries=1), delivery("b", "other")], [], "", 60),  # a channel that is down is not pestered
     ],
 )
 def test_what_the_next_message_carries(waiting, already, takes, wait_seconds):
@@ -102,12 +103,30 @@ def test_a_channel_that_is_down_holds_up_nobody_else_and_gets_all_when_it_is_up(
         assert len(up.got) == 1
 
 
-def test_it_is_given_up_after_a_day(store, started):
+def test_it_is_given_up_after_a_day_and_so_is_what_waited_behind_it(store, started):
     with receiving(status=500) as other:
         save(store, hook(other))
-        store.outbox.add([(alert("old", hours=25), ["hook"])])
+        store.outbox.add([(alert(name, name, hours=25), ["hook"]) for name in ("old", "as old")])
         started(store)
-        wait_for(lambda: states(store, "old")["old", "hook"] == FAILED)
+        wait_for(lambda: set(states(store, "old", "as old").values()) == {FAILED})
+        assert len(other.got) == 1
+
+
+def test_what_can_not_be_noted_as_sent_is_not_sent_again_and_again(store, started, monkeypatch):
+    noted = threading.Event()
+
+    def full(*_):
+        noted.set()
+        raise OSError("disk full")
+
+    monkeypatch.setattr(store.outbox, "sent", full)
+    with receiving() as other:
+        save(store, hook(other))
+        store.outbox.add([(alert("a"), ["hook"])])
+        sending = started(store)
+        assert noted.wait(120)
+        wait_for(lambda: not sending._busy)
+        assert sending.look() > 60
         assert len(other.got) == 1
 
 

@@ -116,6 +116,13 @@ def test_what_goes_on_is_told_once_even_when_the_server_stopped_in_between():
     assert kinds(now, now, [told(one)], new=[]) == []
 
 
+def test_one_that_began_after_the_last_was_told_is_another_one():
+    (one,) = occurrences(None, diagnosis(finding()), [], [], launch=0, over=False)
+    before = told(replace(one, at_step=300))
+    assert kinds(diagnosis(), diagnosis(finding(first=290)), [before], new=[]) == []
+    assert kinds(diagnosis(), diagnosis(finding(first=500)), [before], new=[]) == ["spike"]
+
+
 def test_what_goes_on_in_an_earlier_launch_is_history():
     assert kinds(None, diagnosis(finding()), launch=1) == []
 
