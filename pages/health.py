@@ -70,6 +70,8 @@ def body(run_id: str, segment: int | None, profile: str) -> None:
     if run is None:
         html.empty(_("This run was deleted while it was open here."))
         return
+    if state.renamed(run):
+        st.rerun()
     version = state.store().version(run_id)
     judged = judging.judged(run, version, profile)
     shown = judged or Judged(verdict.pending(run.rows), judging.Glance())

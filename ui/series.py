@@ -161,7 +161,7 @@ def compact(frame: pd.DataFrame) -> pa.Table:
 def _small(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "f":
         extreme = np.nanmax(np.abs(values), initial=0.0)
-        with np.errstate(over="ignore"):  # from -1e308 to 1e308
+        with np.errstate(over="ignore", invalid="ignore"):  # from -1e308 to 1e308, or from -inf to inf
             span = np.nanmax(values, initial=-extreme) - np.nanmin(values, initial=extreme)
         fine = extreme / FLOAT32_PARTS < span or not span  # 24 bits are enough to tell the values apart
         return values.astype(np.float32) if extreme < 1e38 and fine else values

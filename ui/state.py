@@ -24,6 +24,7 @@ from ui.text import _
 
 MAX_LISTED = 200  # runs in the picker, the latest ones; all of them are on the overview
 LAST_RUN = "last_run"  # in the session: the menu leads from page to page without a run in the URL
+CALLED = "run_called"  # the name by which the run picker shows its run
 LIVE_SECONDS = (0, 2, 5, 30)
 EPOCHS_LOOKED_AT = 16
 STILL_GROWING = timedelta(minutes=15)
@@ -242,6 +243,7 @@ def pick_run() -> Run | None:
     run = run or known(st.session_state.get(LAST_RUN, "")) or listed[0]
     names = {one.id: one.name for one in (*listed, run)}
     st.session_state["run_picker"] = st.session_state[LAST_RUN] = run.id
+    st.session_state[CALLED] = run.name
     st.selectbox(
         _("Run"),
         list(names),
@@ -253,6 +255,11 @@ def pick_run() -> Run | None:
     )
     st.query_params["run"] = run.id
     return run
+
+
+def renamed(run: Run) -> bool:
+    """Say whether the run picker shows a name that the run had before: a live page redraws all but its bar."""
+    return st.session_state.get(CALLED, run.name) != run.name
 
 
 def remember_asked() -> None:

@@ -222,3 +222,15 @@ def test_the_last_loss_is_that_of_training(shop, app):
     for page in ("health", "wall"):
         (value,) = re.findall(r'Last loss</dt><dd><span class="rv-value">([^<]*)<', words(app(page, run=run)))
         assert float(value) < 2.1
+
+
+def test_a_live_page_is_drawn_whole_once_its_run_has_another_name(shop, app, monkeypatch):
+    run = take(shop, canonical(60), "before.log")
+    test = app("health", run=run)
+    with monkeypatch.context() as patch:
+        patch.setattr(state.st, "session_state", {state.CALLED: test.session_state[state.CALLED]})
+        assert not state.renamed(shop.store.run(run))
+        shop.store.rename_run(run, "after.log")
+        assert state.renamed(shop.store.run(run))
+    assert not test.run().exception  # draws the bar with the new name, so that it does so once
+    assert test.session_state[state.CALLED] == "after.log"

@@ -29,6 +29,12 @@ def buckets(means, *, lows=None, highs=None, bad=None, segments=None, metric="lo
     )
 
 
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_are_drawn_as_they_are_without_a_warning():
+    values = np.array([-np.inf, 1.0, np.inf, np.nan])
+    assert np.array_equal(series.compact(pd.DataFrame({"y": values}))["y"].to_numpy(), values, equal_nan=True)
+
+
 def test_smoothing_is_debiased():
     frame = series.series(buckets([4.0, 4.0, 4.0]), "loss", smoothing=0.9)
     assert frame["smooth"].tolist() == pytest.approx([4.0, 4.0, 4.0])
