@@ -14,6 +14,7 @@ RESERVED = (
 )  # fmt: skip
 PLANNED = "steps_planned"  # of an epoch or of the run: segments.py finds out, rows.py gives it its name
 PLANS = (PLANNED, "steps_per_epoch", "total_steps")
+LEAST_BYTES = 1 << 20  # of memory: a smaller number counts something else than bytes
 MAX_NAME = 120  # a hostile log may print a name of any length
 _BRACKETED_UNIT = re.compile(r"\s*[(\[]\s*(?:in )?([^()\[\]]{1,20})\s*[)\]]\s*$")
 _NAMED_UNIT = re.compile(r"[\s_]+(?:in )?(ms|us|s|sec|secs|seconds|min|minutes|hours|gb|mb|gib|mib)$", re.IGNORECASE)
@@ -214,6 +215,12 @@ def _contradicts(unit: str, wanted: str) -> bool:
     """Say whether a printed unit measures something else than the column of the name: `throughput: 12.5 GB/s`, `mem: 45%`."""
     known = unit in _units() or unit.lower() in _units()
     return bool(wanted) and known and unit not in _table()["magnitude"] and unit_factor(unit, wanted) is None
+
+
+def lacks_unit(meaning: Resolved, printed: str, value: float) -> bool:
+    """Say whether a size has no unit that is known: `max mem: 5500` is no number of bytes, for no memory is as small."""
+    plain = meaning.unit == "B" and meaning.multiply == meaning.divide == 1
+    return plain and 0 < value < LEAST_BYTES and "byte" not in printed.lower()
 
 
 def _measured(name: str, unit: str, named: str = "") -> Resolved:

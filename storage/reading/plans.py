@@ -7,13 +7,14 @@ from dataclasses import replace
 from messages import N_, Text
 from storage.reading import columns, places, tokens, wrapped
 from storage.reading.fields import CLOCKS, INSTANT, Builder, Damage, Field, Form, Plan
+from storage.reading.template import number
 from storage.types import Column
 
 LOSS_ROLES = ("loss", "main_loss")
 METRIC_ROLES = (*LOSS_ROLES, "eval_loss", "rate", "gradient", "rl", "evaluation", "throughput")
 MIN_UNDERSTOOD = 0.6  # share of an undeclared line that must be names and numbers: prose and code stay below
 MAX_FIELDS = 512
-_METRIC_WORD = re.compile(r"loss|(?:^|_)(?:acc|accuracy|f1|bleu|rouge|wer|auc|miou|error|perplexity|ppl|bpb|bpc)(?:_|$)")
+_METRIC_WORD = re.compile(r"loss|(?:^|[_/])(?:acc|accuracy|f1|bleu|rouge|wer|auc|miou|error|perplexity|ppl|bpb|bpc)(?:[_/]|$)")
 _NO_METRIC = re.compile(r"(?:^|[ _(])pid$|^v_num$", re.IGNORECASE)  # a process, a version: numbers that measure nothing
 _STEP_NAMES, _ITER_NAMES = ("global_step", "step", "current_step"), ("iter", "iteration", "micro_step", "batch_idx", "it")
 _EVAL_LINE = re.compile(
@@ -37,6 +38,7 @@ _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("samples/s", "samples/sec"), "samples_per_second"),
 }
 _PACES = ("time", "speed", "耗时", "用时", "速度")  # names whose unit says more
+_OF_NO_EVALUATION = re.compile(r"(?:train|eval|val|test|dev)", re.IGNORECASE)  # it says of what it is
 _OPENED = re.compile(r" *\((?=[A-Za-z])")
 _FILE_NAME = re.compile(r"\.(?:pyx?|ipynb|cpp|hpp|cuh?|cc|c|h|so|go|rs|jl|java|scala|js|ts|sh|json|yaml|txt)$")
 
@@ -163,7 +165,9 @@ def undeclared(line: str, found: list[tokens.Token], *, counted: bool = False) -
         if _BY_UNIT.get(pair.unit) and pair.name.lower() in _PACES:
             continue
         if pair.explicit or columns.is_known(pair.name) or pair.name.islower():
-            builder.metric(pair.token, pair.name, pair.unit)
+            meaning = builder.beside.get(pair.name) or columns.resolve(pair.name, pair.unit)
+            sized = not columns.lacks_unit(meaning, pair.name, number(found[pair.token]))
+            builder.metric(pair.token, pair.name, pair.unit, name="" if sized else columns.sanitise(pair.name))
     for pair in understood.pairs:
         name = _BY_UNIT.get(pair.unit) if (pair.name or "time").lower() in _PACES else None
         if name and name not in builder.taken and pair.token not in builder.used:
@@ -210,7 +214,7 @@ def _prefix_letters(line: str, found: list[tokens.Token]) -> int:
 def _evaluated(line: str, found: list[tokens.Token], fields: tuple[Field, ...]) -> tuple[Field, ...]:
     """Return the fields with losses and scores as those of an evaluation where the line says in front that it is one.
 
-    Behind the loss of an evaluation, where the line has no other loss, every score is its own: `val loss 2.5, ppl 12.25`.
+    Beside the loss of an evaluation, where the line has no other loss, every score is its own: `val loss 2.5, ppl 12.25`.
     """
     roles = (*LOSS_ROLES, "evaluation")
     measured = [f for f in fields if f.described and (f.described.role in roles or _METRIC_WORD.search(f.column))]
@@ -218,8 +222,9 @@ def _evaluated(line: str, found: list[tokens.Token], fields: tuple[Field, ...]) 
         return fields
     first = measured[0]
     if any(f.column.startswith("eval_") for f in fields):
-        alone = first.column == "eval_loss" and not any(f.column == "loss" for f in fields)
-        measured = [f for f in measured if alone and not f.column.startswith("eval_")]
+        columns_of = {f.column for f in fields}
+        alone = "eval_loss" in columns_of and not columns_of & {"loss", "logits_loss"}
+        measured = [f for f in measured if alone and not _OF_NO_EVALUATION.match(f.described.printed if f.described else "")]
     else:
         head = line[: found[first.token].start].rstrip(" :=").removesuffix(first.described.printed if first.described else "")
         measured = measured if _EVAL_LINE.search(head) else []

@@ -234,6 +234,9 @@ def canonical(table: pa.Table, units: Mapping[str, str], described: dict[str, Co
         elif stamps := _instants(name, meaning, column.cast(pa.float64()), described):
             later.append(stamps)
         else:
+            least = pc.min(pc.drop_null(column.cast(pa.float64()))).as_py()
+            if columns.lacks_unit(meaning, name, least):
+                meaning = columns.Resolved(columns.sanitise(name))
             if meaning.name == "loss" and described.get("loss", Column("loss", name)).printed != name:
                 second.append(column)
             _add(found, name, meaning, column.cast(pa.float64()), described)

@@ -256,9 +256,9 @@ def _pattern_of(token: Token, before: str, alphabet: Alphabet) -> str:
     if kind == "groups":
         return "[0-9]{1,3}" + ",[0-9]{3}" * text.count(",") + (r"\.[0-9]+" if "." in text else "")
     if kind == "days":
-        return ("[0-9]+ +days, +" if "days" in text else "[0-9]+ +day, +") + _pattern_of(
-            replace(token, kind="clock", text=text.split(" ")[-1]), before, alphabet
-        )
+        clock = text.split(" ")[-1]
+        pattern = re.sub("[0-9]+", "[0-9]+", _escape(text.removesuffix(clock)))
+        return pattern + _pattern_of(replace(token, kind="clock", text=clock), before, alphabet)
     if kind == "clock":
         return "[0-9]+" + ":[0-9]{2}" * text.count(":") + (r"\.[0-9]+" if "." in text else "")
     return re.sub(r"[.,]N+$", lambda end: rf"\{end.group()[0]}N+", re.sub("[0-9]", "N", text)).replace("N", "[0-9]")
@@ -297,7 +297,7 @@ def _days(parts: list) -> pa.Array:
     return pc.add(pc.multiply(parts[0], 86400.0), _clock(parts[1:]))
 
 
-_DAYS = " +days?, +"
+_DAYS = " +days?,? +"
 _SEPARATORS = {"clock": ":", "groups": ",", "days": ":", "span": ":"}
 _JOIN: dict[str, Callable[[list[pa.Array]], pa.Array]] = {"clock": _clock, "groups": _groups, "days": _days}
 _JOIN_ONE: dict[str, Callable[[list[float]], float]] = {

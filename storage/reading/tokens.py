@@ -35,7 +35,7 @@ _SPAN = "|".join(
 )
 _SCAN = re.compile(
     rf"(?P<stamp>{_FREE}[0-9]{{4}}[-/][0-9]{{2}}[-/][0-9]{{2}}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)"
-    rf"|(?P<days>{_FREE}[0-9]+ days?, [0-9]+:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]+)?(?![0-9:]))"
+    rf"|(?P<days>{_FREE}[0-9]+ days?,? [0-9]+:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]+)?(?![0-9:]))"
     rf"|(?P<clock>(?<![A-Za-z0-9_.])(?<![0-9]:)[0-9]+:[0-9]{{2}}(?::[0-9]{{2}})?(?:\.[0-9]+)?(?![0-9:]))"
     rf"|(?P<span>{_FREE}(?:{_SPAN})(?![A-Za-z0-9]))"
     rf"|(?P<groups>{_BEFORE_GROUPS}[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]+)?(?![0-9]|[.,][0-9]))"
@@ -58,7 +58,9 @@ _GROUPED = re.compile(  # `grad_norm={'all': 0.5}`; but `metrics={'acc': 0.5}` s
 )
 DRAWN = "\u2500-\u25ff\u2800-\u28ff"  # characters that draw bars and lines
 _DRAWN = re.compile(rf"(?<=[|\[(])[ #=>.*_~+{DRAWN}-]+(?=[|\])])|[{DRAWN}]+|#{{3,}}|={{4,}}>?|-{{4,}}|[.]{{4,}}|[*]{{3,}}")
-_WORDED = re.compile(r"\b[A-Za-z_][\w.]*=\"[^\"]{0,200}\"")  # `model="tiny v2"`: a field, no prose
+_WORDED = re.compile(  # `model="tiny v2"`: a field, no prose; `12.5 s elapsed`: a name
+    r"\b[A-Za-z_][\w.]*=\"[^\"]{0,200}\"|^ (?:s )?(?:elapsed|remaining|left)\b"
+)
 _COMPARISON = re.compile(r"[<>=!+*/-]=$")
 _ZONE = r"^\s*(?:UTC|GMT|[A-Z]{1,2}[SD]?T)\b\s+"  # behind the time
 _LOGFMT = r"(?<=\w)=(?:\"[^\"]*\"|[^\s\"=]+)\s+"  # `level=info msg="two words" `: a name begins behind it
@@ -77,7 +79,7 @@ _PART_ENDS = re.compile(r" *(?:[|,;()\[\]\t\n]|$)")
 _AT_PLACE = re.compile(  # `Validation loss at step` 300`: 2.5`
     r"(?P<name>[A-Za-z][\w ./-]{0,60}?)(?: \([^()]{1,40}\))? (?:at|after|on) (?P<place>(?i:step|iteration|iter|epoch|batch)) $"
 )
-_CLOCK_BEHIND = re.compile(r" (elapsed|remaining|left)\b")  # `12.5s elapsed`
+_CLOCK_BEHIND = re.compile(r" (?:s )?(elapsed|remaining|left)\b")  # `12.5s elapsed`
 _CLOCKS_BEHIND = {"elapsed": "elapsed", "remaining": "remaining", "left": "remaining"}
 _PLAIN = str.maketrans("：，；、（）【】［］｜＝％／", ":,;,()[][]|=%/")  # one character for one: places stay the same
 _TENSOR = re.compile(r", *(?:device|dtype|grad_fn|requires_grad)=(?:'[^']{0,40}'|<[^>]{0,60}>|[\w.]{1,40})")
