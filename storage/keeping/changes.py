@@ -58,6 +58,7 @@ class Changes:
 
     def save_rows(self) -> None:
         """Write everything but the runs themselves."""
+        self.save_groups()
         for table, rows in self._rows.items():
             insert(self._cursor, table, pa.concat_tables(rows))
         if self._metrics:
@@ -68,13 +69,13 @@ class Changes:
 
     def save_groups(self) -> None:
         """Write what fills whole row groups; the rest waits for `save_rows`."""
-        for table, waiting in self._rows.items():
-            rows = pa.concat_tables(waiting)
+        for table in self._rows:
+            rows = pa.concat_tables(self._rows[table])
             count = rows.num_rows // ROW_GROUP * ROW_GROUP
             if count:
-                insert(self._cursor, table, rows.slice(0, count))
                 # A copy: a slice would hold all of the rows.
                 self._rows[table] = [rows.take(np.arange(count, rows.num_rows))]
+                insert(self._cursor, table, rows.slice(0, count))
 
     def save_runs(self) -> None:
         """Write the new values of the runs and give each its next version. Raises StoreError when one is gone."""
@@ -118,4 +119,5 @@ class Changes:
 def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
     """Append an Arrow table whose columns are those of the table of the warehouse, in its order."""
     # Not by `register`: DuckDB keeps what is registered until the transaction ends, a whole file's rows in memory.
-    cursor.from_arrow(rows).insert_into(table)
+    # In one chunk: from several its threads would make a row group each.
+    cursor.from_arrow(rows.combine_chunks()).insert_into(table)

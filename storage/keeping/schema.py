@@ -4,6 +4,7 @@ import os
 import re
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from storage.keeping.sources import TABLES as SOURCES
 FILE = "runvitals.duckdb"
 DUCKDB_SERIES = "2.0."
 MEMORY_MIB = 2048  # of DuckDB's cache and work; beyond that it works on disk
+CACHE_MIB = 64  # that a transaction of many rows leaves at most
 
 # One script a version, applied in order, never edited once released: a change of the schema is a new script at the end.
 # Times of rows and cells are milliseconds since 1970 (UTC) as integers: DuckDB 2.0.1 fails on arithmetic with epoch_ms of
@@ -133,6 +135,16 @@ def disconnect(connection: duckdb.DuckDBPyConnection, data_dir: Path) -> None:
     """Close the warehouse and give up its ownership."""
     connection.close()
     _release((data_dir / FILE).resolve())
+
+
+def shrink_cache(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Let DuckDB forget pages until it holds CACHE_MIB: it would keep all that is written, up to MEMORY_MIB.
+
+    A lower limit for good would do the same, but logs of hundreds of metrics then take a third more time.
+    """
+    with suppress(duckdb.OutOfMemoryException):  # that much is in use
+        cursor.execute(f"set memory_limit = '{CACHE_MIB}MiB'")
+    cursor.execute(f"set memory_limit = '{MEMORY_MIB}MiB'")
 
 
 def known(found: tuple[Any, ...] | None, run_id: str) -> tuple[Any, ...]:

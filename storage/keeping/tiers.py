@@ -43,12 +43,14 @@ Cells = dict[str, np.ndarray]
 def single(values: np.ndarray, step: np.ndarray, line: np.ndarray) -> Cells:
     """Return a cell for each value: the STATS of that one value."""
     bad = ~np.isfinite(values)
-    finite = np.where(bad, np.nan, values) if bad.any() else values
+    finite, nonfinite = values, np.zeros(values.shape[-1], np.int64)
+    if bad.any():
+        finite, nonfinite = np.where(bad, np.nan, values), bad.astype(np.int64)
     return {
         **dict.fromkeys(("mean", "min", "max"), finite),
         **dict.fromkeys(("first", "last"), values),
         "count": np.ones(values.shape[-1], np.int64),
-        "nonfinite": bad.astype(np.int64),
+        "nonfinite": nonfinite,
         "min_step": step,
         "max_step": step,
         "min_line": line,
@@ -107,7 +109,8 @@ class Groups:
     def _mean(self, cells: Cells, merged: Cells) -> np.ndarray:
         weights, finite = cells["count"] - cells["nonfinite"], merged["count"] - merged["nonfinite"]
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            mean = np.add.reduceat(cells["mean"] * weights, self._starts, axis=-1) / finite
+            sums = cells["mean"] if (weights == 1).all() else cells["mean"] * weights
+            mean = np.add.reduceat(sums, self._starts, axis=-1) / finite
             if not np.isfinite(mean).all():  # a group without a finite value, or a sum of huge ones
                 shares = cells["mean"] * (weights / finite[..., self._group])
                 mean = np.add.reduceat(np.where(weights > 0, shares, 0.0), self._starts, axis=-1)
@@ -247,10 +250,10 @@ class Cut:
     def __init__(self, rows: Places, before: int, after: int) -> None:
         self._step, self._line = rows.at["step"], rows.at["line"]
         self._small, self._places = rows.grouped(rows.at["row"] // SMALL)
-        self._complete = self._places["cell"] >= before // SMALL
+        self._complete = slice(np.searchsorted(self._places["cell"], before // SMALL), None)
         self._large: Groups | None = None
         if after // LARGE > before // LARGE:
-            self._whole = self._places["cell"] < after // LARGE * (LARGE // SMALL)
+            self._whole = slice(np.searchsorted(self._places["cell"], after // LARGE * (LARGE // SMALL)))
             whole = _only(self._places, self._whole)
             self._large, self._large_places = _grouped(whole | {"cell": whole["cell"] // (LARGE // SMALL)}, rows.lanes)
 
@@ -272,8 +275,8 @@ def _grouped(cells: Cells, lanes: int) -> tuple[Groups, Cells]:
     return groups, places | {f"last_{place}": groups.largest(cells[f"last_{place}"]) for place in PLACES.values()}
 
 
-def _only(cells: Cells, wanted: np.ndarray) -> Cells:
-    return cells if wanted.all() else {name: array[..., wanted] for name, array in cells.items()}
+def _only(cells: Cells, wanted: slice) -> Cells:
+    return {name: array[..., wanted] for name, array in cells.items()}
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
@@ -286,13 +289,16 @@ def _coded(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cells_rows(run_no: int, cells: Sequence[Cells]) -> pa.Table:
-    """Return cells as rows of CELL_SCHEMA, metric by metric: one curve can then be read without the others."""
+    """Return cells as rows of CELL_SCHEMA, metric by metric: one curve can then be read without the others.
+
+    The cells are used up.
+    """
     order = np.argsort(np.concatenate([each["metric"] for each in cells]), kind="stable")
 
-    def column(field: pa.Field) -> pa.Array:  # one after the other: all of them at once would be held three times
+    def column(field: pa.Field) -> pa.Array:  # let go of one after the other: all of them would be held three times
         if field.name == "run":
             return pa.array(np.full(len(order), run_no)).cast(field.type)
-        return _column(np.concatenate([each[field.name] for each in cells])[order], field.type)
+        return _column(np.concatenate([each.pop(field.name) for each in cells])[order], field.type)
 
     return pa.table([column(field) for field in CELL_SCHEMA], schema=CELL_SCHEMA)
 

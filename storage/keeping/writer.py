@@ -1,8 +1,11 @@
 """What one transaction of a run is made of: rows, aggregates, last values, events, original bytes, report and offset."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from storage.keeping.changes import ROW_GROUP, Changes, insert
 from storage.keeping.originals import Originals
 from storage.keeping.reports import clean_text, dump_json, dump_report
 from storage.keeping.runs import make_rows_table
-from storage.keeping.schema import cells_table, metric_column, rows_table
+from storage.keeping.schema import cells_table, metric_column, rows_table, shrink_cache
 from storage.keeping.sources import Source
 from storage.keeping.state import Metric, RunState, metrics_rows
 from storage.keeping.tiers import LARGE, SMALL, Cells, cells_rows, first_row_needed, pyramid
@@ -58,6 +61,7 @@ class RunWriter:
         self._originals = Originals(cursor, run.no, archive, run.end, self._use)
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0
+        self._last: pa.Table | None = None  # the last LARGE rows, if they came at once
         self._cells: dict[int, list[Cells]] = {SMALL: [], LARGE: []}
         self._cell_rows = 0
         self._events: list[Event] = []
@@ -185,14 +189,21 @@ class RunWriter:
         if not count:
             return
         waiting = pa.concat_tables(self._pending, promote_options="default")
-        rows, rest = waiting.slice(0, count).combine_chunks(), waiting.slice(count)
-        kinds = rows["kind"].combine_chunks().dictionary_encode()
-        rows = rows.set_column(rows.column_names.index("kind"), "kind", kinds)
-        rows = rows.append_column("row", pa.array(np.arange(self.run.rows, self.run.rows + rows.num_rows)))
-        self._grow_cells(rows)
-        insert(self._cursor, rows_table(self.run.no), self._in_order(rows))
+        rows, rest = waiting.slice(0, count), waiting.slice(count)
+        rows = rows.append_column("row", pa.array(np.arange(self.run.rows, self.run.rows + count)))
+        plain = pa.concat_tables([*self._earlier(count), rows], promote_options="default").combine_chunks()
+        self._last = _copied(plain, LARGE) if count >= LARGE else None
+        in_cells = _coded(plain)
+        rows = in_cells.slice(in_cells.num_rows - count)
+        with _beside(partial(insert, self._cursor, rows_table(self.run.no), self._in_order(rows)), worth=count >= ROW_GROUP):
+            self._grow_cells(in_cells)
+            self.run.follow(rows)
         self._pending, self._pending_rows, self._pending_bytes = [rest], rest.num_rows, rest.nbytes
-        self.run.follow(rows)
+        if count >= ROW_GROUP:
+            shrink_cache(self._cursor)
+        if self._cell_rows >= INSERT_CELLS:
+            self._hand_over_cells()
+            self._changes.save_groups()
 
     def _in_order(self, rows: pa.Table) -> pa.Table:
         """Return rows with the columns of their table, in its order."""
@@ -201,23 +212,23 @@ class RunWriter:
         return pa.table([rows[name] if name in rows.column_names else missing for name in names], names=names)
 
     def _grow_cells(self, rows: pa.Table) -> None:
-        """Aggregate the cells that `rows`, not inserted yet, complete."""
-        before, after = self.run.rows, self.run.rows + rows.num_rows
-        if before // SMALL == after // SMALL:
-            return
-        start = first_row_needed(before, after)
-        if start < before:
-            sql = f"select * from {rows_table(self.run.no)} where row >= {start:d} and row < {before:d}"
-            earlier = self._cursor.sql(sql).to_arrow_table()
-            rows = rows.set_column(rows.column_names.index("kind"), "kind", rows["kind"].cast(pa.string()))
-            rows = pa.concat_tables([earlier, rows], promote_options="default")
+        """Aggregate the cells that `rows` complete, which begin with the first row that these need."""
+        before, after = self.run.rows, rows["row"][-1].as_py() + 1
         metrics = {column: m.no for m in self.run.metrics.values() if (column := metric_column(m.no)) in rows.column_names}
-        for tier, cells in pyramid(rows, metrics, before, after):
+        for tier, cells in pyramid(rows, metrics, before, after) if before // SMALL < after // SMALL else ():
             self._cells[tier].append(cells)
             self._cell_rows += len(cells["cell"])
-        if self._cell_rows >= INSERT_CELLS:
-            self._hand_over_cells()
-            self._changes.save_groups()
+
+    def _earlier(self, count: int) -> list[pa.Table]:
+        """Return the last rows of the run that are in a cell which the next `count` rows complete."""
+        before, after = self.run.rows, self.run.rows + count
+        start = first_row_needed(before, after)
+        if start == before or before // SMALL == after // SMALL:
+            return []
+        if self._last is not None:
+            return [self._last.slice(LARGE - (before - start))]
+        sql = f"select * from {rows_table(self.run.no)} where row >= {start:d} and row < {before:d}"
+        return [self._cursor.sql(sql).to_arrow_table()]
 
     def _hand_over_cells(self) -> None:
         for tier, waiting in self._cells.items():
@@ -237,6 +248,29 @@ class RunWriter:
             self._changes.metrics(metrics_rows(self.run.no, kept))
         for metric in fresh:
             metric.stored = True
+
+
+@contextmanager
+def _beside(job: Callable[[], None], *, worth: bool) -> Iterator[None]:
+    """Do a job in a thread of its own while the block runs, or first where it is not worth one; raise its error."""
+    if not worth:
+        job()
+        yield
+        return
+    with ThreadPoolExecutor(1) as other:
+        done = other.submit(job)
+        yield
+        done.result()
+
+
+def _copied(rows: pa.Table, last: int) -> pa.Table:
+    """Return a copy of the last rows: a slice would hold all of them."""
+    return rows.take(np.arange(rows.num_rows - last, rows.num_rows))
+
+
+def _coded(rows: pa.Table) -> pa.Table:
+    """Return rows with their kind as numbers of its words."""
+    return rows.set_column(rows.column_names.index("kind"), "kind", rows["kind"].combine_chunks().dictionary_encode())
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:

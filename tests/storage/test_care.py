@@ -126,10 +126,11 @@ def test_a_damaged_or_unfinished_backup_is_refused(folder, tmp_path):
 
 def test_compacting_gives_back_what_was_freed(folder):
     with Store(folder) as store:
-        run = store.create_run("big")
-        with store.writer(run) as writer:
-            writer.append(Batch(rows_of(np.random.default_rng(0).random(300_000))))
-            writer.commit()
+        run, behind = store.create_run("big"), store.create_run("behind it in the file: that is not cut off then")
+        for each, count in ((run, 600_000), (behind, 130_000)):
+            with store.writer(each) as writer:
+                writer.append(Batch(rows_of(np.random.default_rng(0).random(count))))
+                writer.commit()
         store.delete_run(run)
         store.purge(deleted_days=0)
         with pytest.raises(StoreLocked):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.keeping import changes
+from storage.keeping import changes, schema
 from storage.keeping.changes import ROW_GROUP
 from storage.keeping.schema import migrate
 from storage.keeping.spark import Spark
@@ -125,6 +125,20 @@ def test_a_long_log_fills_whole_row_groups(store):
     with store._reading() as cursor:
         assert groups(cursor, "rows_1", "line") == [ROW_GROUP, ROW_GROUP, pieces * piece - 2 * ROW_GROUP]
     assert store.frame(writer.run_id, ["step"])["step"].to_pylist() == list(range(pieces * piece))
+
+
+def test_a_long_log_leaves_little_in_the_cache(store, monkeypatch):
+    monkeypatch.setattr(schema, "CACHE_MIB", 1)
+    values = np.random.default_rng(0).normal(size=(3, ROW_GROUP))
+    with store.writer(name="long") as writer:
+        for number, loss in enumerate(values):
+            writer.append(batch(range(number * ROW_GROUP, (number + 1) * ROW_GROUP), loss=loss))
+        writer.commit()
+    with store._reading() as cursor:
+        sql = "select memory_usage_bytes from duckdb_memory() where tag = 'BASE_TABLE'"
+        assert cursor.execute(sql).fetchall()[0][0] < values.nbytes / 2
+        limit = cursor.execute("select value from duckdb_settings() where name = 'memory_limit'").fetchall()[0][0]
+    assert limit == f"{schema.MEMORY_MIB / 1024:.1f} GiB"
 
 
 def test_what_shared_tables_are_given_in_between_fills_whole_row_groups(store, monkeypatch):
