@@ -197,7 +197,11 @@ def _save_rule(before: AlertRule) -> None:
         channels=tuple(now["form_channels"]),
         quiet_minutes=int(now["form_quiet"]),
     )
-    rules.save(state.store(), rule)
+    try:
+        rules.save(state.store(), rule)
+    except ValueError:
+        now[PROBLEM] = _("More than {most} rules are not kept.").format(most=rules.MOST_RULES)
+        return
     edit(None)
 
 

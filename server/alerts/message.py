@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from analysis.causes.time import DUMP
 from analysis.findings import Severity, Standing
 from messages import N_, Text
 from server.alerts.occurrences import Occurrence
@@ -18,10 +19,6 @@ MAX_BYTES = 1900  # of a whole message: WeCom takes no more than 2,048
 WORDS = {Severity.CRITICAL: N_("Critical"), Severity.WARNING: N_("Warning"), Severity.INFO: N_("Note")}
 VERDICTS = {"sick": N_("Sick"), "failed": N_("Failed"), "watch": N_("Watch"), "healthy": N_("Healthy")}
 STANDINGS = {Standing.LIKELY: N_("Likely"), Standing.POSSIBLE: N_("Possible"), Standing.UNLIKELY: N_("Unlikely")}
-DUMP = N_(
-    "While it hangs, dump the stacks on each node: py-spy dump --pid PID (or NCCL's flight recorder, with "
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 set at the launch). Look for the rank that differs."
-)
 CLIP = N_("Clip or pause: clip gradients (max_norm 1.0), or pause the run until you have looked. Runvitals does not touch it.")
 EXTRA = dict.fromkeys(SETS["spikes"], CLIP) | {"hang": DUMP, "collective_timeout": DUMP}
 
@@ -81,7 +78,8 @@ def _of_run(pairs: Sequence[tuple[Alert, Occurrence]], language: str, root: str)
         lines.append(f"{word}: {plain(say(one.cause, language), MAX_SENTENCE)}")
     if one.advice:
         lines.append(f"{translate(N_('Do now'), language)}: {plain(say(one.advice, language), MAX_SENTENCE)}")
-    extras = {EXTRA[each.kind] for _alert, each in pairs if each.kind in EXTRA}
+    said = one.advice.template if one.advice else ""
+    extras = {EXTRA[each.kind] for _alert, each in pairs if each.kind in EXTRA} - {said}
     lines += [translate(words, language) for words in sorted(extras)]
     also = [plain(say(each.title, language), MAX_TITLE) for _alert, each in pairs[1:] if each.title != one.sentence]
     lines += [f"+ {words}" for words in dict.fromkeys(also[:MAX_LISTED])]

@@ -11,11 +11,13 @@ from analysis.findings import Severity
 from server.alerts import outgoing, rules
 from server.alerts.channels import Channel, save
 from server.alerts.hearing import hear, is_live
+from server.alerts.message import compose
 from server.alerts.rules import STOCK, AlertRule
 from server.board import finding_key
 from server.finding_states import KIND, MUTED
 from server.service import Service
 from server.settings import Settings
+from server.thresholds import save as set_thresholds
 from storage.keeping.outbox import SENT
 from storage.keeping.sources import Watched
 from tests.pages.helpers import canonical
@@ -82,15 +84,34 @@ def test_a_nan_in_a_log_that_grows_arrives_with_the_address_of_the_run(service, 
     assert sent.done.timestamp() >= alerts(service)[0].data["rows_at"] > 0
 
 
-def test_without_a_channel_it_is_told_in_the_app_and_nothing_leaves_the_server(service, tmp_path):
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79 GiB\n"
+
+
+@pytest.mark.parametrize(("text", "kind"), [(bad(301) + bad(302), "non_finite"), (OUT_OF_MEMORY, "out_of_memory")])
+def test_without_a_channel_it_is_told_in_the_app_and_nothing_leaves_the_server(service, tmp_path, text, kind):
     service.start()
     log = tmp_path / "logs" / "train.log"
     log.write_text(lines(1, 300))
     judged(service)
-    grow(log, bad(301) + bad(302))
+    grow(log, text)
     wait_for(lambda: alerts(service))
-    assert kinds(service) == ["non_finite"]
+    assert kinds(service) == [kind]
     assert service.store.outbox.waiting() == []
+
+
+def test_a_run_that_falls_silent_is_told_to_hang(service, tmp_path):
+    for project in ("", "logs"):
+        set_thresholds(service.store, project, "robust", {"hang": {"least_seconds": 1.0, "usual_times": 3.0}})
+    service.start()
+    log = tmp_path / "logs" / "train.log"
+    log.write_text(lines(1, 30))
+    judged(service)
+    run = service.store.runs()[0].id
+    for step in range(31, 61):  # each arrives by itself, and is seen to
+        grow(log, lines(step, step))
+        wait_for(lambda: service.store.run(run).last_step == step)  # noqa: B023
+    hang = wait_for(lambda: [alert for alert in alerts(service) if alert.data["kind"] == "hang"])[0]
+    assert compose([hang], "en", "").body.count("py-spy dump --pid PID") == 1
 
 
 def test_a_folder_of_old_logs_and_an_upload_alert_nobody(service, tmp_path):

@@ -50,7 +50,7 @@ def test_a_message_says_what_where_why_and_what_to_do():
 
 def test_a_hang_carries_the_command_that_dumps_the_stacks():
     assert "py-spy dump --pid PID" in compose([alert("hang")], "en", ROOT).body
-    assert "TORCH_NCCL_TRACE_BUFFER_SIZE" in compose([alert("hang")], "zh_CN", ROOT).body
+    assert "TORCH_NCCL_DUMP_ON_TIMEOUT" in compose([alert("hang")], "zh_CN", ROOT).body
 
 
 def test_a_message_in_chinese_is_chinese():
