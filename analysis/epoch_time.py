@@ -12,15 +12,17 @@ there is no meaning; estimates go on that assumption, which is named as one, and
 make of them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from analysis.clock_column import printed_seconds
-from analysis.epoch_lines import Bounds, Lines, lines_of, passed, two_floors
+from analysis.epoch_lines import Lines, lines_of
+from analysis.epoch_pace import EITHER, MOST_LINES, ONE, TWO, pace_of
+from analysis.epoch_steady import LONGEST_EPOCH, unsteady_reading
 from analysis.segment import Segment
-from analysis.steady import CAP, MOST_STARTUP, constant_paces, unsteadiness
+from analysis.steady import CAP
 from messages import N_, Text
 
 MEANINGS = {
@@ -45,18 +47,12 @@ UNDECIDED = N_("what epoch_time means can't be told yet: its course within an ep
 
 FORM_OF_MINIMIND = ("epochs", "lr")  # what its lines print beside their place in the epoch
 HEADER_OF_MINIMIND = ("Model Params", "Trainable Params"), ("总参数量",), ("可训练总参数量",)  # any of these, in its words
-MOST_LINES, MANY_LINES, LEAST_LINES, MOST_OUTAGES = 240, 10, 3, 3
+MANY_LINES, LEAST_LINES, MOST_OUTAGES = 10, 3, 3
 WANDER = 0.015  # the mean pace of a healthy run may be so unsteady (bench/cost.py), so a difference up to that says nothing
 SLOW_STRETCH = 4.5  # ÷ lines³: what one slow stretch or hang may add, in few lines; in many it has a shape of its own
 PLAUSIBLE, PLAUSIBLE_FEW = 0.2, 0.05  # unsteadiness of a reading that may be believed, in many lines and in few
 FAR_OFF = 0.3  # unsteadiness of a reading that is none even with outages left out
-AS_STEADY = 0.002  # two ways to print the same that are told apart by less are not
 AS_GOOD = 0.005  # a reading is assumed only if no other is steadier by more
-BY_CLOCK = (0.9, 1.5)  # minutes passed in a minute of the clock: a step time does not see what lies between steps
-ONE, TWO, EITHER = "one floor", "two floors", "either"  # as what is left is printed: each loses part of a minute
-Ways = Callable[[Lines, str], Iterator[Bounds]]
-LONGEST_EPOCH = 30 * 24 * 60.0  # minutes: a reading that implies a longer epoch is not believed
-FIT_LINES = 8  # a stretch of fewer lines does not tell the pace where an earlier one does
 
 
 @dataclass(frozen=True)
@@ -191,10 +187,10 @@ def _by_steps(lines: Lines) -> dict[str, float]:
     Where none fits, many lines are read with outages; those make much fit, so the others must then be far off.
     """
     few = lines.thinned(MOST_LINES)
-    needed = {name: _unsteady(few, name, None) for name in MEANINGS}
+    needed = {name: unsteady_reading(few, name, None) for name in MEANINGS}
     if len(lines) < MANY_LINES or min(needed.values()) <= PLAUSIBLE:
         return needed
-    cut = {name: _unsteady(few, name, None, outages=min(len(lines) // MANY_LINES, MOST_OUTAGES)) for name in MEANINGS}
+    cut = {name: unsteady_reading(few, name, None, outages=min(len(lines) // MANY_LINES, MOST_OUTAGES)) for name in MEANINGS}
     return cut if sorted(cut.values())[1] > FAR_OFF else needed
 
 
@@ -212,131 +208,12 @@ def _by_clock(segment: Segment, lines: Lines) -> dict[str, float] | None:
         return None
     few = lines.thinned(MOST_LINES)
     at = np.searchsorted(lines.row, few.row)
-    needed = {name: _unsteady(few, name, since[at], each=each) for name in MEANINGS}
+    needed = {name: unsteady_reading(few, name, since[at], each=each) for name in MEANINGS}
     return needed if _tells(needed, MANY_LINES) else None
 
 
-def _unsteady(lines: Lines, meaning: str, clock: np.ndarray | None, *, outages: int = 0, each: float = 1.0) -> float:
-    """Return how unsteady a reading is at its best, of all ways to print it; CAP where none can have printed the values.
-
-    clock: minutes since the stretch began by a clock of the log (m,), of which a step takes `each`; None: steps serve.
-    """
-    return min(_unsteady_as(counted, meaning, passed, clock, outages, each) for counted in lines.countings())
-
-
-def _unsteady_as(
-    lines: Lines, meaning: str, ways: Ways, clock: np.ndarray | None = None, outages: int = 0, each: float = 1.0
-) -> float:
-    """Return the same of lines whose steps are counted as they say, printed in some of the ways."""
-    size, found = float(lines.size.max()), [CAP]
-    paces = (0.0, LONGEST_EPOCH / size) if clock is None else BY_CLOCK
-    steady = lines.since if clock is None else clock
-    for told, low, high in ways(lines, meaning):
-        if _runs_back(low, high, lines.stretch[told]):
-            continue
-        begins, jumps = _parts(steady[told], (low + high) / 2, lines.stretch[told], outages)
-        most = MOST_STARTUP * size * each
-        found.append(unsteadiness(steady[told], low, high, begins, most_startup=most, paces=paces, jumps=jumps))
-    return min(found)
-
-
-def _runs_back(low: np.ndarray, high: np.ndarray, stretch: np.ndarray) -> bool:
-    """Say whether the time passed must have fallen within a stretch, which no run does however unsteady."""
-    parts = np.flatnonzero(np.diff(stretch)) + 1
-    return any(
-        (np.maximum.accumulate(least) > most).any()
-        for least, most in zip(np.split(low, parts), np.split(high, parts), strict=True)
-        if len(least)
-    )
-
-
-def _parts(done: np.ndarray, minutes: np.ndarray, stretch: np.ndarray, outages: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where parts begin (k,), stretches and what follows the longest outages, and which of them follow an outage."""
-    starts = np.flatnonzero(np.diff(stretch, prepend=-1) != 0)
-    steps, took = np.diff(done), np.diff(minutes)
-    moved = steps > 0
-    if not outages or not moved.any():
-        return starts, np.zeros(0, dtype=int)
-    beyond = took - float(np.median(took[moved] / steps[moved])) * steps
-    beyond[starts[1:] - 1] = -np.inf
-    late = np.argsort(-beyond)[:outages] + 1
-    begins = np.union1d(starts, late)
-    return begins, np.flatnonzero(np.isin(begins, late) & ~np.isin(begins, starts))
-
-
 def _fitted(lines: Lines, reading: str, known: EpochTime, floors: str = ONE) -> EpochTime:
-    """Fit the minutes passed = start-up + pace × steps over the last stretch that has enough lines.
-
-    floors: by which what is left was printed where its course does not tell.
-    """
+    """Add what the lines tell of the pace by a reading."""
     known = replace(known, resolution_minutes=lines.unit, epoch_steps=float(lines.size[-1]))
-    lines, (told, low, high) = _likeliest(lines, floors) if reading == "remaining" else (lines, _plain(lines, reading))
-    if not len(told):
-        return known
-    stretch = lines.stretch[told]
-    number = stretch[-1]
-    if number and (stretch == number).sum() < FIT_LINES:
-        number -= 1
-    here = stretch == number if (stretch == number).any() else np.ones(len(told), dtype=bool)
-    begins = np.flatnonzero(np.diff(stretch[here], prepend=-1))
-    minutes, startup = _pace(lines.since[told][here], low[here], high[here], begins, float(lines.size[-1]))
-    return replace(known, step_minutes=minutes, startup_minutes=startup)
-
-
-def _pace(
-    since: np.ndarray, low: np.ndarray, high: np.ndarray, begins: np.ndarray, size: float
-) -> tuple[tuple[float, float, float], float]:
-    """Return minutes a step (low, middle, high) and the start-up from bounds of the minutes passed (m,).
-
-    The mean of what the lines say, if it is a pace that all of them allow or if none is; else the middle of those that are.
-    """
-    pace, startup, wide = _line(since, (low + high) / 2, (high - low) / 2)
-    least, most = constant_paces(since, low, high, begins, pace, most_startup=MOST_STARTUP * size)
-    if not least <= pace <= most:
-        pace = (least + most) / 2
-        startup = max(float(np.median((low + high) / 2 - pace * since)), 0.0)
-    return (max(pace - wide, 0.0), pace, pace + wide), startup
-
-
-def _plain(lines: Lines, reading: str) -> Bounds:
-    """Return the lines that tell (their numbers) and the bounds of the minutes passed there, of a value printed by itself."""
-    scale = lines.scale(reading)
-    told = np.flatnonzero(np.isfinite(scale) & (scale > 0))
-    middle, half, scale = lines.middle[told], lines.unit / 2, scale[told]
-    return told, (middle - half) * scale, (middle + half) * scale
-
-
-def _likeliest(lines: Lines, floors: str) -> tuple[Lines, Bounds]:
-    """Return the lines with their steps counted, and the bounds of the minutes passed, in the way what is left was printed.
-
-    By one floor or by two, at steps counted from 0 or from 1: the steadiest; of what is as steady, `floors` and as printed.
-    """
-    ways: tuple[Ways, ...] = (two_floors,) if floors == TWO else (_alone, two_floors)
-    tried = [(counted, way) for counted in lines.countings() for way in ways if next(way(counted, "remaining"), None)]
-    if not tried:
-        return lines, _plain(lines, "remaining")
-    needed = [_unsteady_as(counted.thinned(MOST_LINES), "remaining", way) for counted, way in tried]
-    good = [one for one, need in zip(tried, needed, strict=True) if need <= min(needed) + AS_STEADY]
-    good = good[:1] if floors == ONE else good
-    counted = good[0][0]
-    told, low, high = zip(*(next(way(counted, "remaining")) for one, way in good if one is counted), strict=True)
-    return counted, (told[0], np.minimum.reduce(low), np.maximum.reduce(high))
-
-
-def _alone(lines: Lines, meaning: str) -> Iterator[Bounds]:
-    yield _plain(lines, meaning)
-
-
-def _line(since: np.ndarray, spent: np.ndarray, error: np.ndarray) -> tuple[float, float, float]:
-    """Return (pace, start-up >= 0, half width of the pace that the print allows) from minutes passed (m,).
-
-    The pace is that from the first line to those of the later half: between lines there is no start-up.
-    """
-    late = since > 0.5 * (since[0] + since[-1])
-    steps, minutes, wide = since[late] - since[0], spent[late] - spent[0], error[late] + error[0]
-    if late.sum() < LEAST_LINES or np.median(minutes) < 3 * np.median(wide):  # the print is too coarse for that
-        steps, minutes, wide = since, spent, error
-    weight = (steps / wide) ** 2
-    pace = max(float(np.average(minutes / steps, weights=weight)), 0.0)
-    startup = max(float(spent[0] - pace * since[0]), 0.0)
-    return pace, startup, float(np.median(wide / steps) / np.sqrt(min(len(steps), 3)))
+    found = pace_of(lines, reading, floors)
+    return known if found is None else replace(known, step_minutes=found[0], startup_minutes=found[1])
