@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from server.service import Service
 
 LIVE_SECONDS = 3600.0  # a log that was not written to for so long is history, unless the run is followed
+BEHIND_BYTES = 1 << 20  # of a log that are not read yet: what is found until then may be long ago
 TAG = "tag"  # kind of the documents that hold the tags of runs
 
 
@@ -88,25 +89,28 @@ def is_live(service: "Service", run: Run) -> bool:
     """Say whether a run goes on now, so that somebody may want to be told: what was read from an old log is history.
 
     It is live when it was seen to grow since the server started; when its log was written to after it was read first, and
-    within the last hour; or when its last line is of the last hour by its own clock. An upload never is.
+    within the last hour; or when its last line is of the last hour by its own clock. An upload never is, nor is a log of
+    which much is still to be read.
     """
-    if service.arrivals.silent(run.id) is not None:
-        return True
-    sources = service.store.sources(run.id)
-    if not sources:
+    files = {source.run: source for source in service.store.sources(run.id)}.values()  # the last generation of each lane
+    states = [_stat(source) for source in files]
+    if not files or any(_behind(source, state) for source, state in zip(files, states, strict=True)):
         return False
-    first = run.created.replace(tzinfo=UTC).timestamp()
-    return any(_written(source, max(first, time.time() - LIVE_SECONDS)) for source in sources) or _printed(service, run)
+    since = max(run.created.replace(tzinfo=UTC).timestamp(), time.time() - LIVE_SECONDS)
+    written = any(state is not None and state.st_mtime > since for state in states)
+    return written or service.arrivals.silent(run.id) is not None or _printed(service, run)
 
 
-def _written(source: Source, since: float) -> bool:
-    """Say whether a file was written to after a moment (seconds since 1970); a stream must be seen to grow instead."""
-    if source.device == 0:
-        return False
+def _stat(source: Source) -> os.stat_result | None:
+    """Return the state of a file; None of a stream, which must be seen to grow, and of a file that is gone."""
     try:
-        return os.stat(source.path).st_mtime > since
-    except OSError:  # gone
-        return False
+        return os.stat(source.path) if source.device else None
+    except OSError:
+        return None
+
+
+def _behind(source: Source, state: os.stat_result | None) -> bool:
+    return state is not None and state.st_size - source.offset > BEHIND_BYTES
 
 
 def _printed(service: "Service", run: Run) -> bool:

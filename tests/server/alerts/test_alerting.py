@@ -10,7 +10,7 @@ import pytest
 from analysis.findings import Severity
 from server.alerts import outgoing, rules
 from server.alerts.channels import Channel, save
-from server.alerts.hearing import hear, is_live
+from server.alerts.hearing import BEHIND_BYTES, hear, is_live
 from server.alerts.message import compose
 from server.alerts.rules import STOCK, AlertRule
 from server.board import finding_key
@@ -245,6 +245,11 @@ def test_the_verdict_and_the_end_can_be_told(grown):
 def test_a_log_is_live_only_while_it_is_written_to(grown):
     service, run, log = grown
     head = service.store.run(run)
+    assert is_live(service, head)
+    whole = log.read_text()
+    grow(log, "x" * (BEHIND_BYTES + 1))  # the rest of a long log is still to be read
+    assert not is_live(service, head)
+    log.write_text(whole)
     assert is_live(service, head)
     day_ago = time.time() - 86_400
     os.utime(log, (day_ago, day_ago))
