@@ -45,7 +45,7 @@ def _channel(before: Channel) -> None:
     at = list(titles).index(before.kind)
     left, right = st.columns(2, gap="large")
     with left:
-        kind = st.selectbox(_("Kind"), list(titles), index=at, format_func=titles.__getitem__, key="form_kind")
+        kind = st.selectbox(_("Kind of channel"), list(titles), index=at, format_func=titles.__getitem__, key="form_kind")
         st.text_input(_("Name"), before.name, key="form_name", max_chars=rules.MAX_NAME, placeholder=titles[kind])
         for field in FORMS[kind].fields:
             _field(field, f"form_{kind}_{field.key}", before.fields.get(field.key, "") if kind == before.kind else "")

@@ -32,11 +32,12 @@ def compose(alerts: Sequence[Alert], language: str, root: str) -> Message:
     pairs.sort(key=lambda pair: -GRAVITY[pair[1].severity])
     lead, first = pairs[0]
     alone = len({alert.run for alert in alerts}) == 1
-    title = _title(first, language) if alone else say(Text(N_("{n} alerts"), {"n": len(alerts)}), language)
+    about = _title(first, language) if alone else say(Text(N_("{n} alerts"), {"n": len(alerts)}), language)
+    title = f"[Runvitals] {about}"
     lines = _of_run(pairs, language, root) if alone else _digest(pairs, language, root)
     facts = _facts(lead, first, language, root) if alone else {}
     facts = {"id": lead.id, **facts, "alerts": [_facts(alert, one, language, root) for alert, one in pairs[:100]]}
-    return Message(f"[Runvitals] {title}", bounded(lines), first.severity is Severity.CRITICAL, facts)
+    return Message(title, bounded(lines, MAX_BYTES - len(title.encode())), first.severity is Severity.CRITICAL, facts)
 
 
 def trial(language: str, root: str) -> Message:
@@ -46,10 +47,10 @@ def trial(language: str, root: str) -> Message:
     return Message(f"[Runvitals] {title}", f"{body}\n{root}alerts", False, {"id": "test", "alerts": []})
 
 
-def bounded(lines: Sequence[str]) -> str:
-    """Return lines as one text of at most MAX_BYTES; what is cut are the lines at the end but the last, which is the link."""
+def bounded(lines: Sequence[str], most_bytes: int) -> str:
+    """Return lines as one text of so many bytes at most; the last line, which is the link, stays, those before it are cut."""
     *kept, last = lines
-    while kept and len("\n".join([*kept, last]).encode()) > MAX_BYTES:
+    while kept and len("\n".join([*kept, last]).encode()) > most_bytes:
         kept.pop()
     return "\n".join([*kept, last])
 
