@@ -79,7 +79,9 @@ def _channels(read_only: bool) -> None:
             html.quiet(alerts.about_channel(channel))
             if not read_only:
                 _channel_buttons(channel)
-                st.fragment(_trial, run_every=TRIAL_SECONDS if _trying(channel) else None, key=f"trial-{channel.id}")(channel)
+                trying = _trying(channel)
+                every = TRIAL_SECONDS if trying else None
+                st.fragment(_trial, run_every=every, key=f"trial-{channel.id}")(channel, trying)
 
 
 def _name(sign: str, name: str) -> None:
@@ -103,11 +105,13 @@ def _trying(channel: Channel) -> bool:
     return trial is not None and not trial.done
 
 
-def _trial(channel: Channel) -> None:
-    """Say what became of a test message; once it is known the page stops looking."""
+def _trial(channel: Channel, trying: bool) -> None:
+    """Say what became of a test message; `trying`: it was on its way when the page was drawn, which stops looking now."""
     trial = service.get().alerts.trials.get(channel.id)
     if trial is None:
         return
+    if trying and trial.done:
+        st.rerun()
     if not trial.done:
         html.quiet(_("A test is on its way …"))
     elif trial.refused is None:

@@ -10,7 +10,7 @@ from server.alerts.occurrences import Occurrence
 from server.alerts.rules import ENDED, FAILED, SET_WORDS, SICK, STOCK, AlertRule
 from storage.keeping import outbox
 from storage.keeping.outbox import Alert, Delivery
-from ui import state, text, verdict
+from ui import state, tags, text, verdict
 from ui.html import escape, icon, tag
 from ui.text import _, ago, duration, moment, ngettext, say
 
@@ -130,4 +130,4 @@ def projects() -> list[str]:
 
 def known_tags() -> list[str]:
     """Return all tags that runs have."""
-    return sorted({one.name for one in state.store().kept("tag")})
+    return sorted({name for each in tags.by_run().values() for name in each})
