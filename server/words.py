@@ -13,10 +13,21 @@ from typing import Any
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal, format_scientific
 
-from messages import Text
+from analysis.findings import Severity, Standing
+from messages import N_, Text
 
 LOCALE_DIR = Path(__file__).resolve().parent.parent / "locale"
 LANGUAGES = {"en": "English", "zh_CN": "简体中文"}
+# What a verdict, a severity and the standing of a cause are called; to be translated.
+VERDICTS = {
+    "healthy": N_("Healthy"),
+    "watch": N_("Watch"),
+    "sick": N_("Sick"),
+    "failed": N_("Failed"),
+    "unreadable": N_("Not understood"),
+}
+SEVERITIES = {Severity.CRITICAL: N_("Critical"), Severity.WARNING: N_("Warning"), Severity.INFO: N_("Note")}
+STANDINGS = {Standing.LIKELY: N_("Likely"), Standing.POSSIBLE: N_("Possible"), Standing.UNLIKELY: N_("Unlikely")}
 
 
 @lru_cache(maxsize=8)

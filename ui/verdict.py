@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 
 from analysis.diagnose import Diagnosis
-from analysis.findings import Cause, Evidence, Finding, Severity, Standing
+from analysis.findings import Cause, Evidence, Finding, Severity
 from analysis.registry import all_rules
 from analysis.verdict import TOLD
 from messages import N_, Text
+from server.words import SEVERITIES as SEVERITY_WORDS
+from server.words import STANDINGS
+from server.words import VERDICTS as VERDICT_WORDS
 from ui.html import escape, icon, tag
 from ui.text import _, number, say
 
@@ -23,21 +26,16 @@ class Look:
 
 
 VERDICTS = {
-    "healthy": Look(N_("Healthy"), "check_circle", "✔", "rv-good", "green"),
-    "watch": Look(N_("Watch"), "visibility", "◉", "rv-warn", "orange"),
-    "sick": Look(N_("Sick"), "error", "✖", "rv-bad", "red"),
-    "failed": Look(N_("Failed"), "dangerous", "⊘", "rv-bad", "red"),
-    "unreadable": Look(N_("Not understood"), "help", "?", "rv-none", "gray"),
+    "healthy": Look(VERDICT_WORDS["healthy"], "check_circle", "✔", "rv-good", "green"),
+    "watch": Look(VERDICT_WORDS["watch"], "visibility", "◉", "rv-warn", "orange"),
+    "sick": Look(VERDICT_WORDS["sick"], "error", "✖", "rv-bad", "red"),
+    "failed": Look(VERDICT_WORDS["failed"], "dangerous", "⊘", "rv-bad", "red"),
+    "unreadable": Look(VERDICT_WORDS["unreadable"], "help", "?", "rv-none", "gray"),
 }
 SEVERITIES = {
-    Severity.CRITICAL: Look(N_("Critical"), "error", "✖", "rv-bad", "red"),
-    Severity.WARNING: Look(N_("Warning"), "warning", "⚠", "rv-warn", "orange"),
-    Severity.INFO: Look(N_("Note"), "info", "ℹ", "rv-none", "gray"),
-}
-STANDINGS = {
-    Standing.LIKELY: N_("Likely"),
-    Standing.POSSIBLE: N_("Possible"),
-    Standing.UNLIKELY: N_("Unlikely"),
+    Severity.CRITICAL: Look(SEVERITY_WORDS[Severity.CRITICAL], "error", "✖", "rv-bad", "red"),
+    Severity.WARNING: Look(SEVERITY_WORDS[Severity.WARNING], "warning", "⚠", "rv-warn", "orange"),
+    Severity.INFO: Look(SEVERITY_WORDS[Severity.INFO], "info", "ℹ", "rv-none", "gray"),
 }
 PENDING = Look(N_("Being checked"), "hourglass_empty", "…", "rv-none", "gray")
 UNJUDGED = Look(N_("Not judged"), "hourglass_disabled", "–", "rv-none", "gray")  # and nobody is about to

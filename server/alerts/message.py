@@ -11,14 +11,11 @@ from server.alerts.occurrences import Occurrence
 from server.alerts.plain import plain
 from server.alerts.rules import GRAVITY, SETS
 from server.alerts.sending import Message
-from server.words import number, say, translate
+from server.words import SEVERITIES, STANDINGS, VERDICTS, number, say, translate
 from storage.keeping.outbox import Alert
 
 MAX_NAME, MAX_TITLE, MAX_SENTENCE, MAX_LISTED = 80, 160, 320, 8
 MAX_BYTES = 1900  # of a whole message: WeCom takes no more than 2,048
-WORDS = {Severity.CRITICAL: N_("Critical"), Severity.WARNING: N_("Warning"), Severity.INFO: N_("Note")}
-VERDICTS = {"sick": N_("Sick"), "failed": N_("Failed"), "watch": N_("Watch"), "healthy": N_("Healthy")}
-STANDINGS = {Standing.LIKELY: N_("Likely"), Standing.POSSIBLE: N_("Possible"), Standing.UNLIKELY: N_("Unlikely")}
 CLIP = N_("Clip or pause: clip gradients (max_norm 1.0), or pause the run until you have looked. Runvitals does not touch it.")
 EXTRA = dict.fromkeys(SETS["spikes"], CLIP) | {"hang": DUMP, "collective_timeout": DUMP}
 
@@ -62,7 +59,7 @@ def link(alert: Alert, one: Occurrence, root: str) -> str:
 
 
 def _title(one: Occurrence, language: str) -> str:
-    word = translate(WORDS[one.severity], language)
+    word = translate(SEVERITIES[one.severity], language)
     return f"{word}: {plain(one.run_name, MAX_NAME)} — {plain(say(one.title, language), MAX_TITLE)}"
 
 
