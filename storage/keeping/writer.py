@@ -188,22 +188,26 @@ class RunWriter:
             make_rows_table(self._cursor, self.run)
         if not count:
             return
-        waiting = pa.concat_tables(self._pending, promote_options="default")
-        rows, rest = waiting.slice(0, count), waiting.slice(count)
-        rows = rows.append_column("row", pa.array(np.arange(self.run.rows, self.run.rows + count)))
-        plain = pa.concat_tables([*self._earlier(count), rows], promote_options="default").combine_chunks()
-        self._last = _copied(plain, LARGE) if count >= LARGE else None
-        in_cells = _coded(plain)
+        in_cells = self._taken(count)
         rows = in_cells.slice(in_cells.num_rows - count)
         with _beside(partial(insert, self._cursor, rows_table(self.run.no), self._in_order(rows)), worth=count >= ROW_GROUP):
             self._grow_cells(in_cells)
             self.run.follow(rows)
-        self._pending, self._pending_rows, self._pending_bytes = [rest], rest.num_rows, rest.nbytes
         if count >= ROW_GROUP:
             shrink_cache(self._cursor)
         if self._cell_rows >= INSERT_CELLS:
             self._hand_over_cells()
             self._changes.save_groups()
+
+    def _taken(self, count: int) -> pa.Table:
+        """Take the first rows of those that wait; return them behind the earlier ones of the cells that they complete."""
+        waiting = pa.concat_tables(self._pending, promote_options="default")
+        rows, rest = waiting.slice(0, count), waiting.slice(count)
+        rows = rows.append_column("row", pa.array(np.arange(self.run.rows, self.run.rows + count)))
+        rows = pa.concat_tables([*self._earlier(count), rows], promote_options="default").combine_chunks()
+        self._last = _copied(rows, LARGE) if count >= LARGE else None
+        self._pending, self._pending_rows, self._pending_bytes = [rest], rest.num_rows, rest.nbytes
+        return _coded(rows)
 
     def _in_order(self, rows: pa.Table) -> pa.Table:
         """Return rows with the columns of their table, in its order."""
