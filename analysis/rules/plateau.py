@@ -181,7 +181,9 @@ def _level(octave: Octave, end: int, width: int) -> tuple[float, float]:
 
 
 def _steady(octave: Octave, start: int, block: int) -> float:
-    """Return the fall over the last stretch at its usual pace: a step up in the data does not hide it."""
+    """Return the fall over the last stretch at its usual pace, inf of one block: a step up in the data does not hide it."""
+    if block <= start:
+        return float("inf")
     parts = np.array_split(octave.means[start : block + 1], min(8, max((block + 1 - start) // 3, 2)))
     return float(-(len(parts) - 1) * np.median(np.diff([part.mean() for part in parts])))
 
