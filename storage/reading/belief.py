@@ -79,7 +79,7 @@ class Belief:
         if plan.format is not None and not plan.weak and not self.document:
             return [self._declared(line)]
         if _is_loss_alone(plan):
-            return self._lone(line)
+            return self._evaluation(line) if plan.kind == "eval" else self._lone(line)
         if plan.names in self.kinds:
             return [line]
         if self.main is not None and number > self.main_line:
@@ -102,11 +102,13 @@ class Belief:
 
     def _evaluation(self, line: Waiting) -> list[Waiting]:
         """Return the line if it is an evaluation of where the log is: `Train Loss: 2.5 | Val Loss: 2.75` below an epoch."""
-        if not self.kinds or self.document or line.plan.weak or len(self.kinds) >= MAX_KINDS:
+        if not (self.kinds or self.main) or self.document or len(self.kinds) >= MAX_KINDS:
             return []
         if "eval_loss" not in line.plan.names or _BEST.search(line.text):
             return []
         self.kinds[line.plan.names] = "eval"
+        if self.main is not None:
+            self.others.setdefault(line.plan.names, line.number)
         return [line]
 
     def _lone(self, line: Waiting) -> list[Waiting]:

@@ -4,6 +4,8 @@ A line that says more than that (`Epoch 1 finished in 50 s`) is none: it may sta
 epoch took (`Epoch: 01 | Time: 0m 8s`) is one only where no record stands above the first of them.
 """
 
+import re
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +27,7 @@ _LATIN = rf"^{_LOGGER}{_FILL}{_BEGINS}{_FILL}(?i:epoch){_FILL}{_COUNT}{_FILL}{_B
 _TOOK = r"(?i:(?:epoch )?time|took|elapsed|duration)"
 _TIMED = rf"^{_FILL}(?i:epoch){_FILL}{_COUNT}{_FILL}{_TOOK}{_FILL}[0-9][0-9:.]*(?: ?[a-z]+ ?[0-9.]*)*{_FILL}$"
 _CHINESE = rf"^{_LOGGER}{_FILL}第 ?{_COUNT} ?轮{_FILL}(?:开始|训练|开始训练)?{_FILL}$"
-_FORMS = ((b"poch", _LATIN), (b"POCH", _LATIN), ("轮".encode(), _CHINESE))
+_FORMS = ((b"poch", f"{_LATIN}|{_TIMED}"), (b"POCH", f"{_LATIN}|{_TIMED}"), ("轮".encode(), _CHINESE))
 
 
 class Found(NamedTuple):
@@ -50,10 +52,11 @@ class Headings:
     def feed(self, lines: Lines, numbers: np.ndarray) -> None:
         """Look for headings among lines that are no records, and their numbers in the log."""
         for mark, pattern in _FORMS:
-            if mark in lines.block:
-                self._known = _both(self._known, _found(lines, numbers, pattern))
-        if b"poch" in lines.block or b"POCH" in lines.block:
-            self._timed = _both(self._timed, _found(lines, numbers, _TIMED))
+            at = np.flatnonzero(shapes.match(lines.texts(), _without_names(pattern))) if mark in lines.block else ()
+            if len(at):
+                texts, places = lines.texts().take(pa.array(at)), numbers[at].astype(float)
+                self._known = _both(self._known, _found(texts, places, _CHINESE if pattern == _CHINESE else _LATIN))
+                self._timed = _both(self._timed, _found(texts, places, _TIMED))
 
     def above(self, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Return epoch and planned epochs of the heading above each line (NaN: none), None in a log without headings."""
@@ -78,13 +81,16 @@ class Headings:
         self._record = float(np.nan_to_num(kept[6], nan=np.inf)[0]) if len(kept) > 3 else np.inf
 
 
-def _found(lines: Lines, numbers: np.ndarray, pattern: str) -> Found:
-    at = np.flatnonzero(shapes.match(lines.texts(), pattern))
-    if not len(at):
-        return Found.none()
-    found = pc.extract_regex(lines.texts().take(pa.array(at)), pattern)
+@cache
+def _without_names(pattern: str) -> str:
+    return re.sub(r"\(\?P<[a-z]+>", "(?:", pattern)
+
+
+def _found(texts: pa.Array, places: np.ndarray, pattern: str) -> Found:
+    fits = pc.match_substring_regex(texts, pattern)
+    found = pc.extract_regex(texts.filter(fits), pattern)
     counts = (pc.struct_field(found, name) for name in ("epoch", "epochs"))
-    return Found(numbers[at].astype(float), *map(_numbers, counts))
+    return Found(places[fits.to_numpy(zero_copy_only=False)], *map(_numbers, counts)) if fits.true_count else Found.none()
 
 
 def _both(one: Found, more: Found) -> Found:

@@ -250,9 +250,10 @@ def _tells_training(fields: tuple[Field, ...]) -> bool:
 
 
 def _is_loss_alone(fields: tuple[Field, ...], sure: float) -> bool:
-    """Say whether a line prints a training loss and nothing else, a clock aside."""
+    """Say whether a line prints a loss, of the training or of an evaluation, and nothing else, a clock aside."""
     measured = [f for f in fields if f.column not in CLOCKS]
-    return sure == 1 and len(measured) == 1 and measured[0].described is not None and measured[0].described.role in LOSS_ROLES
+    described = measured[0].described if len(measured) == 1 else None
+    return sure == 1 and described is not None and described.role in (*LOSS_ROLES, "eval_loss")
 
 
 def _kind(fields: tuple[Field, ...]) -> str:

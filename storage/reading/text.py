@@ -358,7 +358,11 @@ class TextReader:
                 self.columns.setdefault(f.column, f.described)
         before = self._names.setdefault((plan.format, plan.pattern or plan.kind), [])
         if plan.names not in before and len(before) < MAX_NAMES:
-            if plan.kind != "more" and (before or plan.names in self.belief.others) and len(self.drifts) < MAX_DRIFTS:
+            if (
+                plan.kind not in ("more", "eval")
+                and (before or plan.names in self.belief.others)
+                and len(self.drifts) < MAX_DRIFTS
+            ):
                 self.drifts.append((waiting.number, plan.names))
             before.append(plan.names)
 
