@@ -21,6 +21,8 @@ OTHERS = {"remaining": ("elapsed", "total"), "elapsed": ("remaining", "total"), 
 UNSTEADY = (0.0, 0.005, 0.01, 0.015, 0.03, 0.05, 0.1, 0.15, 0.25, 0.5)
 SIZES = (1, 2, 3, 5, 10, 100)
 LONGEST = 30 * 24 * 60.0  # minutes of an epoch that is simulated
+SHARES = (0.05, 0.2, 0.5, 1.0)  # of an epoch that the lines cover
+COVERING = "3 lines or more, over {:.0%} of an epoch"
 Answers = Counter[tuple[str, int, str]]
 
 
@@ -55,7 +57,7 @@ def logs(count: int, *, faulty: bool = False) -> Iterator[tuple[str, Log]]:
     random = np.random.default_rng(7)
     for number in range(count):
         habit, plan = str(random.choice(list(HABITS))), int(random.choice([1000, 4000]))
-        lines, share = int(random.choice(SIZES)), float(random.choice([0.05, 0.2, 0.5, 1.0]))
+        lines, share = int(random.choice(SIZES)), float(random.choice(SHARES))
         unit, scale = float(random.choice([1.0, 0.1])), float(random.choice([5, 30, 120]))
         fault = str(random.choice([name for name in FAULTS if name != "restart"])) if faulty else None
         run = timed(plan=plan, seed=number, habit=habit, fault=fault, at=share * float(random.uniform(0.2, 0.8)))
@@ -77,7 +79,10 @@ def _log(run: TimedRun, kind: str, lines: int, share: float, unit: float, scale:
 
 
 def ask(count: int, *, faulty: bool = False, explain: bool = True) -> tuple[Answers, Counter[tuple[str, str]]]:
-    """Return answers by kind and number of lines, and of undecided logs of 3 lines or more what else prints their digits."""
+    """Return answers by kind and number of lines (0: as COVERING says), and what else prints the digits of undecided logs.
+
+    That is asked of those of 3 lines or more.
+    """
     answers: Answers = Counter()
     why: Counter[tuple[str, str]] = Counter()
     for kind, log in logs(count, faulty=faulty):
@@ -86,6 +91,9 @@ def ask(count: int, *, faulty: bool = False, explain: bool = True) -> tuple[Answ
         lines = max(size for size in SIZES if size <= len(log.done))
         said = "undecided" if known.meaning is None else "right" if known.meaning == truth else "WRONG"
         answers[kind, lines, said] += 1
+        if lines >= 3:
+            covers = min(SHARES, key=lambda share: abs(share - log.done[-1] / log.size))
+            answers[COVERING.format(covers), 0, said] += 1
         if known.assumed:
             answers[kind, lines, f"assumed, {'right' if known.assumed == truth else 'otherwise'}"] += 1
         if known.meaning is None and lines >= 3 and explain:
@@ -171,6 +179,9 @@ def show(answers: Answers, why: Counter[tuple[str, str]]) -> None:
                 f"{kind if lines == 1 else '':24}{lines if lines < 100 else 'more':>6}"
                 + "".join(f"{cell:20}" for cell in cells)
             )
+    for share in SHARES:
+        cells = [answers[COVERING.format(share), 0, word] for word in words[:3]]
+        print(f"{COVERING.format(share):50}" + "".join(f"{cell:5} {word}" for cell, word in zip(cells, words, strict=False)))
     print("undecided logs of 3 lines or more: a run of another meaning that prints the same digits")
     for name in sorted({name for _kind, name in why}):
         cells = ", ".join(f"{kind} {why[kind, name]}" for kind in KINDS if why[kind, name])
