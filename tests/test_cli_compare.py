@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_the_real_sweep():
     states = {(name[state["run"]], state["code"]): state["text"] for state in told["states"]}
     assert "Learning rate 0.05" in states["307", "diverged"]
     assert "Learning rate 0.005" in states["306", "slow_fall"]
-    assert "67×" in states["325", "slow_step"]
+    assert 60 < int(re.search(r"(\d+)×", states["325", "slow_step"])[1]) < 75
     kinds = {name[pair["run"]]: pair["kind"] for pair in told["pairs"]}
     assert kinds["310"] == kinds["313"] == "not_distinguishable"
     assert kinds["306"] == kinds["307"] == "worse"
