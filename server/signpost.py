@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ASKED = "no_page"  # the parameter that names the address asked for
 LONGEST = 80
+FILES = "media/"  # where Streamlit keeps what a page offers to download, web pages among it
 
 
 class Signpost:
@@ -24,7 +25,7 @@ class Signpost:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         name = self._below_base(scope["path"]) if scope["type"] == "http" else ""
-        if name in self._pages:
+        if name in self._pages or name.startswith(FILES):
             await self._app(scope, receive, send)
             return
         turned = False

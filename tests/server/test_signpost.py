@@ -51,3 +51,8 @@ def test_no_line_of_its_own_gets_into_the_answer():
 def test_below_a_base_path():
     assert get("/rv/health", "rv")[0] == get("/rv/", "rv")[0] == 200
     assert get("/rv/nosuch", "rv")[1] == "./?no_page=nosuch"
+
+
+@pytest.mark.parametrize("base", ["", "rv", "a/b"])
+def test_a_web_page_that_is_downloaded_passes(base):
+    assert get(f"/{base}/media/0ff.html".replace("//", "/"), base) == (200, "", b"page")
