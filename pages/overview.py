@@ -1,5 +1,6 @@
 """All runs on one page, those that need attention first."""
 
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ ORDER = 110
 ROW_PX = 38
 TABLE_PX = 720
 MOST_COMPARED = 8
+TICKED, DELETED = "ticked", "deleted"  # in the session: ids of runs; what was deleted, last what was deleted last
 SPARK_WORDS = N_(
     "Means, and single values that stand out. What lies far outside the usual range is drawn at its edge, NaN and infinity too."
 )
@@ -81,14 +83,19 @@ def _listed(lines: Sequence[Line], given: dict[str, list[str]], base: Baseline |
         _manage([line.run for line in lines])
     place = st.container(horizontal=True, vertical_alignment="bottom", key="actions")
     with st.container(key="table"):
-        chosen = _table(listing.table(lines, given, standings), given, base)
+        chosen = _table(lines, listing.table(lines, given, standings), given, base)
+    st.session_state[TICKED] = [lines[row].run.id for row in chosen.rows if row < len(lines)]
     with place:
         _actions([lines[row].run for row in chosen.rows if row < len(lines)], given)
     if chosen.cells and chosen.cells[0][0] < len(lines):
         state.open_run(lines[chosen.cells[0][0]].run.id)
 
 
-def _table(table: pa.Table, given: dict[str, list[str]], base: Baseline | None) -> Any:
+def _table(lines: Sequence[Line], table: pa.Table, given: dict[str, list[str]], base: Baseline | None) -> Any:
+    """Show the table and return what is chosen in it. What is ticked is ticked by run: another order is another widget, or the
+    ticks would slide to the runs that stand in those lines now."""
+    ids, ticked = [line.run.id for line in lines], set(st.session_state.get(TICKED, ()))
+    rows = [place for place, run in enumerate(ids) if run in ticked]
     column = st.column_config
     looks = [*VERDICTS.values(), PENDING, UNJUDGED]
     words, colours = [listing.signed(look) for look in looks], [look.colour for look in looks]
@@ -99,8 +106,9 @@ def _table(table: pa.Table, given: dict[str, list[str]], base: Baseline | None) 
         placeholder="–",
         row_height=ROW_PX,
         height=min(TABLE_PX, ROW_PX * (len(table) + 1) + 2),
-        key="runs",
+        key=f"runs-{zlib.crc32(' '.join(ids).encode())}",
         on_select="rerun",
+        selection_default={"selection": {"rows": rows, "columns": [], "cells": []}},
         selection_mode=["multi-row", "single-cell"],
         alt=_("All runs, those that need attention first"),
         column_config={
@@ -217,19 +225,20 @@ def _rename(run_id: str, field: str) -> None:
 def _delete(runs: list[tuple[str, str]]) -> None:
     for run_id, _name in runs:
         state.store().delete_run(run_id)
-    st.session_state["deleted"] = runs
+    st.session_state.setdefault(DELETED, []).append(runs)
 
 
 def _restore() -> None:
-    for run_id, _name in st.session_state.pop("deleted", []):
+    for run_id, _name in st.session_state[DELETED].pop():
         state.store().restore_run(run_id)
         service.get().got_rows([run_id])
 
 
 def _undo() -> None:
-    deleted = st.session_state.get("deleted")
-    if not deleted:
+    """Offer to bring back what was deleted last, then what was deleted before that."""
+    if not st.session_state.get(DELETED):
         return
+    deleted = st.session_state[DELETED][-1]
     with st.container(horizontal=True, vertical_alignment="center", key="undo"):
         names = ", ".join(name for _id, name in deleted)
         html.write(html.tag("p", html.escape(_("Deleted: {names}").format(names=names)), "rv-line"))

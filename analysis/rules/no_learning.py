@@ -190,6 +190,8 @@ def _slow(segment: Segment, loss: Track, fall: float, slow_steps: int) -> Still 
     course = rates(segment)
     if level <= start + np.log1p(-fall) or (course is not None and course.warming[loss.rows[at]]):
         return None
+    if np.nanmin(bn.move_median(loss.x[: at + 1], START_ROWS)) < start + np.log1p(-fall):
+        return None  # it had learned, and rose: other rules say that
     lower = np.flatnonzero(loss.x[at + 1 :] < start + np.log1p(-RECOVERED * fall))
     return Still(at, at + 1 + int(lower[2]) if len(lower) > 2 else None, start, level, 0.0, slow=True)
 
@@ -206,7 +208,7 @@ def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_s
         "end": where(segment, last),
     }
     title = Text(N_("Loss has not fallen: {start:.4g} at the start, {level:.4g} at {step}"), gaps)
-    if still.slow:
+    if still.slow and still.level < still.start:
         title = Text(N_("Loss falls very slowly: from {start:.4g} to {level:.4g} by {step}"), gaps)
         if end is not None:
             title = Text(N_("Loss fell slowly at first: {start:.4g}, still {level:.4g} at {step}, until {end}"), gaps)

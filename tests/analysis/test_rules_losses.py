@@ -400,3 +400,12 @@ def test_where_a_sudden_drop_landed_is_no_plateau() -> None:
     lr = np.full(1600, 3e-4)
     assert alarms("dip", run(loss=loss, lr=lr))
     assert alarms("plateau", run(loss=loss, lr=lr)) == []
+
+
+def test_a_loss_that_fell_and_then_rose_for_good_has_learned_and_one_that_rises_does_not_fall_slowly() -> None:
+    rate = np.full(1500, 5e-4)
+    fell = np.r_[np.linspace(8.7, 5.0, 300), np.linspace(5.0, 20.0, 1200)]
+    assert alarms("no_learning", run(loss=noisy(1500, level=1.0) * fell, lr=rate)) == []
+    rises = alarms("no_learning", run(loss=noisy(1500, level=8.7) * np.linspace(1, 2.0, 1500), lr=rate))
+    assert len(rises) == 1
+    assert "falls" not in rises[0].title.render()

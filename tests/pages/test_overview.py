@@ -104,11 +104,36 @@ def test_a_deleted_run_can_be_brought_back(shop, app):
     run = take(shop, canonical(), "a.log")
     shop.store.delete_run(run)
     test = app("overview")
-    test.session_state["deleted"] = [(run, "<a>.log")]
+    test.session_state["deleted"] = [[(run, "<a>.log")]]
     test.run()
     assert "Deleted: &lt;a&gt;.log" in words(test)
     test.button[-1].click().run()
     assert [one.id for one in shop.store.runs()] == [run]
+
+
+def test_ticks_stay_with_their_runs_whatever_the_order(shop, app):
+    runs = {name: take(shop, canonical(rows), name) for name, rows in (("a.log", 60), ("b.log", 70))}
+    test = app("overview")
+    test.session_state["ticked"] = [runs["b.log"]]
+    for change in (lambda: take(shop, canonical(80), "c.log"), lambda: shop.store.delete_run(runs["a.log"])):
+        change()  # lines move
+        test.run()
+        assert [one.value for one in test.text_input if str(one.key).startswith("rename-table")] == ["b.log"]
+
+
+def test_after_a_delete_nothing_is_ticked_and_each_can_be_undone(shop, app):
+    runs = [take(shop, canonical(rows), f"{rows}.log") for rows in (60, 70, 80)]
+    test = app("overview")
+    for run, more in zip(runs[:2], (90, 100), strict=True):
+        test.session_state["ticked"] = [run]
+        take(shop, canonical(more), f"{more}.log")  # lines move
+        test.run()
+        test.button(key="do-delete-table").click().run()
+        assert "tick lines to compare" in words(test)
+    for left in (4, 5):
+        next(button for button in test.button if button.label == "Undo").click().run()
+        assert len(shop.store.runs()) == left
+    assert not [button for button in test.button if button.label == "Undo"]
 
 
 def test_cards_link_to_the_health_of_their_run(shop, app):
