@@ -33,7 +33,8 @@ def page() -> None:
                 st.button(_("Add a rule"), icon=":material/rule:", on_click=_new_rule)
     if read_only:
         html.quiet(_("The store is open for reading only: nobody is told, and nothing can be set here."))
-    html.quiet(alerts.standing())
+    else:
+        html.quiet(alerts.standing())
     if warning := alerts.link_warning():
         html.warn(warning)
     _undo()

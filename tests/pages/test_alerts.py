@@ -204,11 +204,13 @@ def test_links_that_lead_to_this_machine_are_warned_of(shop, app):
 
 def test_a_read_only_store_says_so_and_offers_nothing_to_change(shop, app):
     channels.save(shop.store, HOOK)
+    rules.save(shop.store, replace(STOCK["spike"], channels=("hook",)))
     shop.store.outbox.add([(alert(), [])])
     object.__setattr__(shop.settings, "read_only", True)
     test = app("alerts")
     assert not test.exception
     assert "nobody is told, and nothing can be set here" in words(test)
+    assert "tells people" not in words(test)
     assert "Loss is NaN" in words(test)
     assert [button.label for button in test.button] == []
     assert all(toggle.disabled for toggle in switches(test))
