@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.compare.align import EQUAL as EQUAL_WORDS
 from analysis.compare.align import TITLES
-from analysis.compare.comparison import BROKEN, Comparison
+from analysis.compare.comparison import Comparison
 from analysis.compare.conditions import GROUP_TITLES, SIX_TITLES
 from analysis.compare.config_diff import DIFFERENT, EQUAL, Row
 from analysis.compare.fairness import BAR, GOOD, NOTE, REFUSE, STEP, WARN
@@ -60,10 +60,8 @@ def verdict(told: Comparison) -> str:
 def look(told: Comparison) -> tuple[str, str, str]:
     """Return (CSS class, icon, headline) of the verdict: none is simply better whose loss means something else, unless the
     other broke down."""
-    if told.view.relative and told.winner is not None:
-        worse = told.sides[told.winner[1]].subject.id
-        if not any(state.run == worse and state.code in BROKEN for state in told.states):
-            return "rv-warn", "warning", ONLY_THE_FALL
+    if told.view.relative and told.winner is not None and told.sides[told.winner[1]].subject.id not in told.broken:
+        return "rv-warn", "warning", ONLY_THE_FALL
     return *LOOKS[told.verdict], HEADLINES[told.verdict]
 
 

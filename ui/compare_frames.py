@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.compare.align import EQUAL, Aligned, aligned, axis_of
-from analysis.compare.comparison import BROKEN, Comparison
+from analysis.compare.comparison import Comparison
 from analysis.compare.fairness import DATA_AXES
 from analysis.compare.group import band
 from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNKNOWN, WORSE
@@ -187,8 +187,7 @@ def forest(told: Comparison) -> pd.DataFrame:
 
 def reach(told: Comparison, frame: pd.DataFrame) -> float:
     """Return how far the picture of the differences goes to both sides; runs that broke down do not widen it."""
-    broken = {state.run for state in told.states if state.code in BROKEN}
-    sound = [told.sides[run].subject.id not in broken for run in frame["run"]]
+    sound = [told.sides[run].subject.id not in told.broken for run in frame["run"]]
     values = frame["value"].abs()[sound].dropna()
     ends = frame[["low", "high"]].abs().max(axis=1)[sound].dropna()
     return max(min(float(ends.max()), 2.5 * float(values.max())), 1e-3) if len(values) else 100.0

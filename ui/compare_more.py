@@ -136,7 +136,7 @@ def _baselines(told: Comparison) -> None:
         )
         base = told.sides[told.base]
         group = next(group for group in told.groups if told.base in group)
-        runs = [told.sides[n].subject.id for n in group]
+        runs = [told.sides[n].subject.id for n in group if n == told.base or told.sides[n].subject.id not in told.broken]
         with st.form("baseline", border=False):
             name = st.text_input(_("Name"), value=labels(told)[told.base][:80], max_chars=80)
             words = _("Save {run} as a baseline") if len(runs) == 1 else _("Save {run} and its repeats as a baseline")

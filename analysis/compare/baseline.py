@@ -82,7 +82,7 @@ class Beside:
 
     kind: better | worse | not_distinguishable | repeats | refused | unknown, text: the same as a sentence. loss: relative to
     the baseline (0.03: 3 % more) up to `end` (a step), error: half of its interval; None where nothing can be said.
-    repeat: the run is one more of the same configuration.
+    repeat: the run is one more of the same configuration, and neither of the two broke down.
     """
 
     kind: str
@@ -198,7 +198,7 @@ def _beside(base: Baseline, told: Comparison) -> Beside:
     end = min(float(side.curves[found.metric].step[-1]) for side in (lead, one))
     gaps |= {"amount": found.amount, "where": Text(EQUAL[found.axis]), "end": int(end)}
     low, high = found.interval
-    repeat = any({told.base, pair.run} <= set(group) for group in told.groups)
+    repeat = not told.broken & {lead.id, one.id} and any({told.base, pair.run} <= set(group) for group in told.groups)
     return Beside(pair.kind, Text(WORDS[pair.kind], gaps), found.relative, (high - low) / 2, end, repeat)
 
 

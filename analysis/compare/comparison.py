@@ -1,7 +1,7 @@
 """Two or more runs compared, in one object: what differs, what may be said, how large the difference is, what to make of it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -84,6 +84,11 @@ class Comparison:
         return self.view.axis is not None and self.fair.allows(self.view.axis)
 
     @property
+    def broken(self) -> frozenset[str]:
+        """Return the runs (ids) that diverged or are not finite."""
+        return broke_down(self.states)
+
+    @property
     def winner(self) -> tuple[int, int, Pair] | None:
         """Return (better run, worse run, their pair) that the verdict is about; None where it names none."""
         axis = self.view.axis
@@ -124,12 +129,12 @@ def compare(
     fair = fairness(subjects, said, pairs=apart, whole=diff, base=base, names=names, is_baseline=is_baseline)
     kinship = groups(subjects, said)
     view, metrics = _view(sides, base, fair, axis, metric, price)
-    own, repeats = _spread(sides, kinship, view)
-    view = View(view.axis, view.axes, view.metric, view.relative, price, max(own, spread), max(len(apart), among))
     single = {run for reason in fair.reasons if reason.code == "one_variable" for run in reason.runs}
     causes = {subjects[n].id: one.varied[0] for n, one in apart.items() if subjects[n].id in single}
     became = _states(sides, base, view, fair, causes, judged or {})
-    broken = {state.run for state in became if state.code in BROKEN}
+    broken = broke_down(became)
+    own, repeats = _spread(sides, kinship, view, broken)
+    view = replace(view, spread=max(own, spread), tests=max(len(apart), among))
     pairs = []
     for n, between in apart.items():
         about = fair.about(subjects[base].id, subjects[n].id)
@@ -211,16 +216,22 @@ def _main(subjects: Sequence[Subject], metrics: Sequence[str]) -> str | None:
     return next((name for name in metrics if name not in ("lr", "grad_norm")), None)
 
 
-def _spread(sides: Sequence[Side], kinship: Sequence[tuple[int, ...]], view: View) -> tuple[float, int]:
-    """Return how far repeats among the runs lie apart, and how many pairs say so.
+def broke_down(became: Sequence[State]) -> frozenset[str]:
+    """Return the runs (ids) that diverged or are not finite."""
+    return frozenset(state.run for state in became if state.code in BROKEN)
+
+
+def _spread(sides: Sequence[Side], kinship: Sequence[tuple[int, ...]], view: View, broken: Set[str]) -> tuple[float, int]:
+    """Return how far repeats among the runs that did not break lie apart, and how many pairs say so.
 
     Two runs alone that nothing tells apart are the question, not a measure of chance.
     """
-    if view.metric is None or view.axis is None or len(sides) < 3:
+    sound = {n for n, side in enumerate(sides) if side.subject.id not in broken}
+    if view.metric is None or view.axis is None or len(sound) < 3:
         return SEED_SPREAD, 0
     found = []
     for group in kinship:
-        for pair in list(combinations(group, 2))[:PAIRS_OF_REPEATS]:
+        for pair in list(combinations([n for n in group if n in sound], 2))[:PAIRS_OF_REPEATS]:
             subjects, said = [sides[n].subject for n in pair], [sides[n].said for n in pair]
             curves = aligned(subjects, said, view.metric, view.axis, price=view.price)
             if isinstance(curves, Aligned) and curves.log:
@@ -240,7 +251,7 @@ def _states(
     subjects, names = [side.subject for side in sides], [side.name for side in sides]
     found = list(states(subjects, names=names, because=because, judged=judged))
     found += slow_steps(subjects, [side.said for side in sides], names)
-    broken = {state.run for state in found if state.code in BROKEN}
+    broken = broke_down(found)
     axis = next((name for name in ("step", *DATA_AXES) if name in view.axes and fair.allows(name)), None)
     if view.metric is None or axis is None or not fair.absolute or view.metric in HIGHER_IS_BETTER:
         return found
@@ -253,7 +264,7 @@ def _states(
     return found
 
 
-def _target(subjects: Sequence[Subject], view: View, broken: set[str]) -> Target | None:
+def _target(subjects: Sequence[Subject], view: View, broken: Set[str]) -> Target | None:
     """Return what every run that did not break reached, in its loss or, where levels do not compare, in its fall."""
     sound = [one.curves.get(view.metric or "") for one in subjects if one.id not in broken]
     curves = [curve for curve in sound if curve is not None and len(curve) >= LEAST_LEVEL]

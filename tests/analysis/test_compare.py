@@ -343,6 +343,19 @@ def test_repeats_at_hand_widen_the_intervals():
     assert told.pairs[-1].kind == "not_distinguishable"
 
 
+@pytest.mark.parametrize("rise", [np.geomspace(1, 200, 400), np.r_[np.ones(200), np.full(200, np.nan)]])
+def test_a_repeat_that_broke_down_says_nothing_of_how_far_repeats_lie_apart(rise):
+    steps = steps_of(400)
+    sound = [run(f"a{n}", noisy(steps, seed=n), lr=5e-4, config={"batch_size": 8}) for n in range(2)]
+    other = run("b", noisy(steps, shift=-0.1, seed=9), lr=1e-3, config={"batch_size": 8})
+    broken = run("a3", noisy(steps, seed=3) * rise, lr=5e-4, config={"batch_size": 8})
+    without, told = compare([*sound, other]), compare([*sound, other, broken])
+    assert (told.broken, told.repeats) == ({"a3"}, 1)
+    assert told.view.spread == without.view.spread
+    assert told.winner[0] == 2
+    assert compare([*sound, broken]).repeats == 0
+
+
 def test_two_points_are_compared_by_the_noise_of_each_run():
     a = run("a", noisy(steps_of(30, 100), seed=1), every=100)
     b = run("b", noisy(steps_of(30, 7), shift=0.5, seed=2), every=7)

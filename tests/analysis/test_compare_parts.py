@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.compare.baseline import Baseline, deltas, made_of
+from analysis.compare.baseline import Baseline, beside, deltas, made_of
 from analysis.compare.comparison import compare
 from analysis.compare.conditions import conditions, light_conditions
 from analysis.compare.curve_shape import Shape, curve_shape
@@ -199,6 +199,13 @@ def test_a_baseline_of_another_vocabulary_is_not_comparable():
     found = deltas(made_of("good", [run("a", config={"vocab_size": 6400})]), run("b", config={"vocab_size": 32000}))
     assert (found.beside.kind, found.stale) == ("refused", None)
     assert "not comparable with the baseline" in found.beside.text.render()
+
+
+@pytest.mark.parametrize(("rise", "repeat"), [(np.ones(400), True), (np.geomspace(1, 200, 400), False)])
+def test_only_a_run_that_did_not_break_is_a_repeat_of_a_baseline(rise, repeat):
+    one = run("a", noisy(steps_of(400), seed=1), lr=5e-4, config={"batch_size": 8})
+    again = run("b", noisy(steps_of(400), seed=2) * rise, lr=5e-4, config={"batch_size": 8})
+    assert beside(made_of("good", [one]), [one], again).repeat is repeat
 
 
 def test_repeats_of_a_baseline_are_not_told_apart():
