@@ -9,6 +9,7 @@ from typing import Any
 from analysis.compare.align import TITLES, Aligned, aligned, common_axes, common_metrics
 from analysis.compare.conditions import conditions, same
 from analysis.compare.config_diff import ConfigDiff, Row, config_diff
+from analysis.compare.covered import conditioned
 from analysis.compare.difference import SEED_SPREAD, UNTOLD
 from analysis.compare.fairness import DATA_AXES, NOTE, Fairness, Reason, fairness
 from analysis.compare.group import groups, repeat_spread
@@ -28,7 +29,7 @@ from analysis.compare.pairs import (
     pair_of,
 )
 from analysis.compare.slow_steps import slow_steps
-from analysis.compare.state import State, slow_fall, states
+from analysis.compare.state import State, broke_down, slow_fall, states
 from analysis.compare.subject import HIGHER_IS_BETTER, Subject, names_of
 from analysis.compare.target import Target, reached_by_all
 from messages import N_, Text
@@ -37,7 +38,6 @@ MOST = 50  # runs
 PAIRS_OF_REPEATS = 45
 FEW_VARIED, MOST_TOLD = 2, 3  # settings by which every run is told, if not more vary; settings in a label
 LEAST_LEVEL = 4  # points of a curve whose last level may be the target of the others
-BROKEN = frozenset({"diverged", "not_finite"})
 ONE_RUN = N_("one run alone has nothing to be compared with: choose another")
 SAME_RUN = N_("the same run was named more than once: it is compared with the others once")
 TOO_MANY = N_("{count} runs are too many to compare one by one: the first {most} are; use the sweep for all")
@@ -143,7 +143,7 @@ def compare(
     target = reach or _target(subjects, view, broken)
     figures = [_numbers(side, view, target, judged or {}) for side in sides]
     notes += _instead(axis, metric, view)
-    verdict, text = _verdict(pairs, names[base], view.axis)
+    verdict, text = _verdict(pairs, names, base, view.axis)
     whole = (tuple(sides), base, diff, fair, view, metrics, tuple(pairs), tuple(figures), tuple(kinship), tuple(became))
     return Comparison(*whole, labels(len(sides), base, diff), verdict, text, repeats, target, tuple(notes))
 
@@ -216,11 +216,6 @@ def _main(subjects: Sequence[Subject], metrics: Sequence[str]) -> str | None:
     return next((name for name in metrics if name not in ("lr", "grad_norm")), None)
 
 
-def broke_down(became: Sequence[State]) -> frozenset[str]:
-    """Return the runs (ids) that diverged or are not finite."""
-    return frozenset(state.run for state in became if state.code in BROKEN)
-
-
 def _spread(sides: Sequence[Side], kinship: Sequence[tuple[int, ...]], view: View, broken: Set[str]) -> tuple[float, int]:
     """Return how far repeats among the runs that did not break lie apart, and how many pairs say so.
 
@@ -291,7 +286,7 @@ def labels(count: int, base: int, diff: ConfigDiff) -> tuple[tuple[tuple[str, An
     return tuple(found)
 
 
-def _verdict(pairs: Sequence[Pair], base: str, axis: str | None) -> tuple[str, Text]:
+def _verdict(pairs: Sequence[Pair], names: Sequence[str], base: int, axis: str | None) -> tuple[str, Text]:
     if not pairs:
         return UNKNOWN, Text(ONE_RUN)
     if len(pairs) == 1:
@@ -303,8 +298,8 @@ def _verdict(pairs: Sequence[Pair], base: str, axis: str | None) -> tuple[str, T
     if counts[BETTER] and axis:
         return BETTER, best_of([pair for pair in pairs if pair.kind == BETTER], axis).text
     alike, unknown = counts[ALIKE] + counts[REPEATS], counts[REFUSED] + counts[UNKNOWN]
-    text = Text(AHEAD if counts[WORSE] else LEVEL, {"base": base, "worse": counts[WORSE], "alike": alike})
+    text = Text(AHEAD if counts[WORSE] else LEVEL, {"base": names[base], "worse": counts[WORSE], "alike": alike})
     kind = WORSE if counts[WORSE] else ALIKE if alike else UNKNOWN
     text = Text(NOT_ALL, {"said": text, "unknown": unknown}) if unknown else text
-    least = min((pair.covered for pair in pairs if pair.covered), key=lambda one: one.share, default=None)
-    return kind, text if least is None else least.condition(text)
+    told = [(names[pair.run], pair.covered) for pair in pairs if pair.kind not in (REFUSED, UNKNOWN)]
+    return kind, conditioned(text, told)

@@ -8,13 +8,19 @@ import numpy as np
 from analysis.compare.align import Conditions, axis_of
 from analysis.compare.state import whole
 from analysis.compare.subject import Subject
-from messages import N_, Text
+from messages import N_, Text, listed
 
 HALF = 0.5  # of an epoch or of the plan, from which on no condition is told
 SAID = {
     "epoch": N_("{said}, over the first {share} % of an epoch only"),
     "plan": N_("{said}, over the first {share} % of the plan only"),
 }
+SAID_OF = {
+    "epoch": N_("{run} over the first {share} % of an epoch only"),
+    "plan": N_("{run} over the first {share} % of the plan only"),
+}
+BUT = N_("{said} ({conditions})")
+NAMED, MORE = 3, "…"  # runs whose condition is told, what stands for the others
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,25 @@ class Covered:
 
     def condition(self, said: Text) -> Text:
         """Return a sentence with the condition that it holds under."""
-        return Text(SAID[self.what], {"said": said, "share": whole(100 * self.share)})
+        return Text(SAID[self.what], {"said": said, "share": self.percent})
+
+    @property
+    def percent(self) -> float | int:
+        """Return the share in percent, as it is printed."""
+        return whole(100 * self.share)
+
+
+def conditioned(said: Text, told: Sequence[tuple[str, Covered | None]]) -> Text:
+    """Return a sentence about several runs beside a base with the condition that it holds under.
+
+    told: the name of each run and its condition: where that is not the same for all, the runs that have one are named.
+    """
+    partial = [(run, its) for run, its in told if its is not None]
+    if len(partial) == len(told) and len({(its.what, its.percent) for _run, its in partial}) == 1:
+        return partial[0][1].condition(said)
+    parts = [Text(SAID_OF[its.what], {"run": run, "share": its.percent}) for run, its in partial]
+    more = [Text(MORE)] if len(parts) > NAMED else []
+    return Text(BUT, {"said": said, "conditions": listed([*parts[:NAMED], *more])}) if parts else said
 
 
 def covered(

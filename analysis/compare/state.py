@@ -24,6 +24,7 @@ SLOW_FALL = 1.5  # times the way of the base to the same loss
 LEVEL_ROWS = 5  # whose median is a level
 LASTING, LASTING_SHARE = 4, 0.05  # points (and share of all) that it takes to say that two curves stay apart
 COUNTED = frozenset({"step", "tokens", "samples"})
+BROKEN = frozenset({"diverged", "not_finite"})
 APART = 1e-3  # relative: below it two curves are the same
 
 
@@ -39,6 +40,11 @@ class State:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {"code": self.code, "run": self.run, "step": self.step, "text": self.text.to_dict()}
+
+
+def broke_down(became: Sequence[State]) -> frozenset[str]:
+    """Return the runs (ids) that diverged or are not finite."""
+    return frozenset(state.run for state in became if state.code in BROKEN)
 
 
 def states(

@@ -471,6 +471,13 @@ def test_what_holds_for_a_small_part_of_an_epoch_says_so(printed, ending):
     assert compare(runs).sentence.render().endswith(ending.replace("at equal steps", "2 worse, 0 not distinguishable"))
 
 
+def test_a_condition_of_one_run_is_said_of_that_run_alone():
+    runs = [run(name, loss, lr=rate, total_steps=8_000) for name, loss, rate in _three_apart()]
+    runs[2] = run("c", runs[2].curves["loss"].value[:200], lr=3e-3, total_steps=8_000)
+    told = compare(runs).sentence.render()
+    assert told == "a leads: 2 worse, 0 not distinguishable (c over the first 25 % of the plan only)"
+
+
 def test_a_run_of_one_row_is_no_condition_for_the_others():
     told = compare([run(name, loss, steps_per_epoch=5_000) for name, loss in (("a", None), ("b", None), ("c", [5.0]))])
     assert "of an epoch" not in told.sentence.render()
