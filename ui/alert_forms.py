@@ -43,15 +43,16 @@ def _channel(before: Channel) -> None:
     html.section(_("A new channel") if new else _("Edit a channel"))
     titles = {kind: _(form.title) for kind, form in FORMS.items()}
     at = list(titles).index(before.kind)
-    left, right = st.columns(2, gap="large")
-    with left:
-        kind = st.selectbox(_("Kind of channel"), list(titles), index=at, format_func=titles.__getitem__, key="form_kind")
-        st.text_input(_("Name"), before.name, key="form_name", max_chars=rules.MAX_NAME, placeholder=titles[kind])
-        for field in FORMS[kind].fields:
-            _field(field, f"form_{kind}_{field.key}", before.fields.get(field.key, "") if kind == before.kind else "")
-    with right:
-        _how(before, new)
-    _buttons(lambda: _save_channel(before))
+    kind = st.selectbox(_("Kind of channel"), list(titles), index=at, format_func=titles.__getitem__, key="form_kind")
+    with st.form("alert", border=False):
+        left, right = st.columns(2, gap="large")
+        with left:
+            st.text_input(_("Name"), before.name, key="form_name", max_chars=rules.MAX_NAME, placeholder=titles[kind])
+            for field in FORMS[kind].fields:
+                _field(field, f"form_{kind}_{field.key}", before.fields.get(field.key, "") if kind == before.kind else "")
+        with right:
+            _how(before, new)
+        _buttons(lambda: _save_channel(before))
 
 
 def _field(field: Field, key: str, kept: str) -> None:
@@ -127,43 +128,44 @@ def _use(channel: Channel, wanted: set[str]) -> None:
 def _rule(before: AlertRule) -> None:
     html.section(_("Edit a rule") if before.name else _("A new rule"))
     words = alerts.what_words()
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.text_input(_("Name"), alerts.rule_name(before.name), key="form_name", max_chars=rules.MAX_NAME)
-        st.multiselect(
-            _("What is told"),
-            list(words),
-            default=[each for each in before.what if each in words],
-            format_func=words.__getitem__,
-            key="form_what",
-        )
-        least = {str(each): _(look.word) for each, look in verdict.SEVERITIES.items()}
-        st.selectbox(
-            _("From which severity on"),
-            list(least),
-            index=list(least).index(before.least),
-            format_func=least.__getitem__,
-            key="form_least",
-        )
-        help_quiet = _("The same class of the same run is told again after so long, or at once when it is graver.")
-        st.number_input(
-            _("Not again within (minutes)"),
-            0,
-            MAX_QUIET_MINUTES,
-            before.quiet_minutes,
-            step=10,
-            key="form_quiet",
-            help=help_quiet,
-        )
-    with right:
-        _which_runs(before)
-        known = {channel.id: channel.name for channel in ways.channels(state.store())}
-        kept = [each for each in before.channels if each in known]
-        nobody = _("in the app only")
-        st.multiselect(
-            _("Channels"), list(known), default=kept, format_func=known.__getitem__, key="form_channels", placeholder=nobody
-        )
-    _buttons(lambda: _save_rule(before))
+    with st.form("alert", border=False):
+        left, right = st.columns(2, gap="large")
+        with left:
+            st.text_input(_("Name"), alerts.rule_name(before.name), key="form_name", max_chars=rules.MAX_NAME)
+            st.multiselect(
+                _("What is told"),
+                list(words),
+                default=[each for each in before.what if each in words],
+                format_func=words.__getitem__,
+                key="form_what",
+            )
+            least = {str(each): _(look.word) for each, look in verdict.SEVERITIES.items()}
+            st.selectbox(
+                _("From which severity on"),
+                list(least),
+                index=list(least).index(before.least),
+                format_func=least.__getitem__,
+                key="form_least",
+            )
+            help_quiet = _("The same class of the same run is told again after so long, or at once when it is graver.")
+            st.number_input(
+                _("Not again within (minutes)"),
+                0,
+                MAX_QUIET_MINUTES,
+                before.quiet_minutes,
+                step=10,
+                key="form_quiet",
+                help=help_quiet,
+            )
+        with right:
+            _which_runs(before)
+            known = {channel.id: channel.name for channel in ways.channels(state.store())}
+            kept = [each for each in before.channels if each in known]
+            nobody = _("in the app only")
+            st.multiselect(
+                _("Channels"), list(known), default=kept, format_func=known.__getitem__, key="form_channels", placeholder=nobody
+            )
+        _buttons(lambda: _save_rule(before))
 
 
 def _which_runs(before: AlertRule) -> None:
@@ -206,8 +208,10 @@ def _save_rule(before: AlertRule) -> None:
 
 
 def _buttons(save: Callable[[], None]) -> None:
+    # Of a form: a password that is left with Tab goes to the button that shows it, and Streamlit does not hear of what
+    # was typed. Save sends every field as it stands.
     if problem := st.session_state.get(PROBLEM):
         html.warn(problem)
     with st.container(horizontal=True):
-        st.button(_("Save"), type="primary", key="save", on_click=save)
-        st.button(_("Cancel"), key="cancel", on_click=edit, args=(None,))
+        st.form_submit_button(_("Save"), type="primary", key="save", on_click=save)
+        st.form_submit_button(_("Cancel"), key="cancel", on_click=edit, args=(None,))

@@ -6,6 +6,8 @@ import urllib.request
 import pytest
 from playwright.sync_api import expect
 
+from server.alerts.channels import Channel, channels, save
+from storage.store import Store
 from tests.receiver import receiving
 from tests.serving import serving, wait_for
 from tests.storage.desk import lines
@@ -48,3 +50,27 @@ def test_a_channel_is_set_up_and_a_run_that_goes_wrong_is_told(visit, served):
         assert [body["id"] == "test" for body in other.bodies()] == [True, False]
         told.get_by_role("link", name="night.log").click()
         page.wait_for_url("**/health?run=*")
+
+
+def test_what_was_typed_is_saved_however_its_field_was_left(visit, tmp_path):
+    with Store(tmp_path / "data") as store:
+        save(store, Channel("hook", "Night shift", "webhook", {"url": "https://example.org/before"}))
+    with serving(tmp_path / "data", tmp_path / "server.log") as running:
+        page = visit(running).open("/alerts").page
+        page.locator(".st-key-edit-hook button").click()
+        for label, text in (("Address", "https://example.org/after"), ("Header Authorization", "Bearer 12345678")):
+            page.get_by_label(label, exact=True).click()
+            page.keyboard.type(text)
+            page.keyboard.press("Tab")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_label("Address", exact=True)).not_to_be_visible()
+        page.get_by_role("button", name="Add a channel").click()
+        page.get_by_label("Address", exact=True).click()
+        page.keyboard.type("https://example.com/new")
+        page.keyboard.press("Tab")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("https://example.com/…")).to_be_visible()
+    with Store(tmp_path / "data") as store:
+        fields = {channel.name: dict(channel.fields) for channel in channels(store)}
+    assert fields["Night shift"] == {"url": "https://example.org/after", "authorization": "Bearer 12345678"}
+    assert fields["Webhook (JSON)"]["url"] == "https://example.com/new"
