@@ -6,6 +6,8 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
+from itertools import pairwise
 
 import pandas as pd
 
@@ -15,13 +17,16 @@ from analysis.registry import Rule, all_rules
 from analysis.segment import Segment
 from analysis.verdict import judge
 from server.live import Judged, Thresholds
+from server.monitor import last_printed
 from storage.keeping.sources import Source
 from storage.store import Store
 from storage.types import Run
 
 MOST_ARRIVALS, MOST_RUNS = 512, 1024
 FEWEST = 3  # times that rows must have arrived before a run counts as followed
-LEAST_BEAT_SECONDS, WEEK_SECONDS = 15.0, 7 * 86_400.0
+LEAST_BEAT_SECONDS, DAY_SECONDS, WEEK_SECONDS = 15.0, 86_400.0, 7 * 86_400.0
+LIVE_SECONDS = 3600.0  # a log that was not written to for so long is history, unless the run is followed
+GRAIN_SECONDS = 2.0  # by which the time of a file may lie behind that of this machine
 
 
 @dataclass(frozen=True)
@@ -35,10 +40,11 @@ class Arrival:
 
 class Arrivals:
     """A run is followed if a file that is watched or a stream feeds it and its rows have arrived several times while this
-    process ran; one that was uploaded, or read once to its end, never is."""
+    process ran, or if its file grew while an earlier process ran, up to the hour before this one began; one that was
+    uploaded, or read once to its end, never is."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self._started = store, time.time()
         self._seen: dict[str, deque[Arrival]] = {}
         self._fed: dict[str, bool] = {}
         self._lock = threading.Lock()
@@ -62,9 +68,37 @@ class Arrivals:
         """Return for how many seconds a followed run has given no row, None for any other run."""
         with self._lock:
             seen = tuple(self._seen.get(run, ()))
-        if len(seen) < FEWEST or not self._is_fed(run, seen[0].at):
+        followed = len(seen) >= FEWEST and self._is_fed(run, seen[0].at)
+        last = seen[-1].at if followed else self._last_write(run)
+        return None if last is None else max(time.time() - last, 0.0)
+
+    def _last_write(self, run: str) -> float | None:
+        """Return when a log was written to last that grew while an earlier process ran, None for any other.
+
+        It grew if it was written to after it was read first and that was read, too: an old log that is only touched gives
+        nothing to read, and one that is copied slowly prints another day.
+        """
+        head = next(iter(self._store.runs([run])), None)
+        since = self._started - LIVE_SECONDS
+        if head is None or head.created.timestamp() >= self._started or head.updated.timestamp() < since:
             return None
-        return max(time.time() - seen[-1].at, 0.0)
+        at = max((_written(source) for source in self._store.sources(run)), default=0.0)
+        if at < since or not head.created.timestamp() < at <= head.updated.timestamp() + GRAIN_SECONDS:
+            return None
+        printed = last_printed(self._store, run, head.last_step)
+        other_day = printed is not None and abs(printed.replace(tzinfo=UTC).timestamp() - at) > DAY_SECONDS
+        return None if other_day else at
+
+    def arrived(self, run: str, step: int) -> float | None:
+        """Return when the row of a step of the current launch arrived (seconds since 1970), None where that was not seen."""
+        with self._lock:
+            seen = tuple(self._seen.get(run, ()))
+        for before, after in reversed(list(pairwise(seen))):
+            if before.step is None or after.step is None or not max(before.step, step) <= after.step:
+                return None
+            if before.step < step:
+                return after.at
+        return None
 
     def _is_fed(self, run: str, since: float) -> bool:
         if not self._fed.get(run):
@@ -85,12 +119,15 @@ def _grows(source: Source, since: float) -> bool:
 
     A long file that is read once arrives in several pieces, too.
     """
-    if source.device == 0:
-        return True
+    return source.device == 0 or _written(source) >= since
+
+
+def _written(source: Source) -> float:
+    """Return when a file was written to last (seconds since 1970); 0 for a stream and for one that is gone."""
     try:
-        return os.stat(source.path).st_mtime >= since
-    except OSError:  # gone
-        return False
+        return os.stat(source.path).st_mtime if source.device else 0.0
+    except OSError:
+        return 0.0
 
 
 def least_seconds(thresholds: Thresholds, profile: str) -> float:

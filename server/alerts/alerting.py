@@ -11,10 +11,11 @@ from analysis.findings import Finding
 from messages import Text
 from server import address
 from server.alerts.channels import Channel
-from server.alerts.hearing import LIVE_SECONDS, hear
+from server.alerts.hearing import hear
 from server.alerts.message import trial
 from server.alerts.outgoing import Outgoing
 from server.alerts.sending import send
+from server.arrivals import LIVE_SECONDS
 
 if TYPE_CHECKING:
     from server.service import Service

@@ -12,6 +12,7 @@ from analysis.diagnose import Diagnosis
 from analysis.findings import Finding, Severity
 from server.alerts.occurrences import Occurrence, occurrences
 from server.alerts.rules import ENDED, FAILED, GRAVITY, AlertRule, Subject, rules
+from server.arrivals import LIVE_SECONDS
 from server.finding_states import muted
 from server.glance import Glance
 from server.monitor import last_printed
@@ -23,7 +24,6 @@ from storage.types import Run
 if TYPE_CHECKING:
     from server.service import Service
 
-LIVE_SECONDS = 3600.0  # a log that was not written to for so long is history, unless the run is followed
 BEHIND_BYTES = 1 << 20  # of a log that are not read yet: what is found until then may be long ago
 TAG = "tag"  # kind of the documents that hold the tags of runs
 

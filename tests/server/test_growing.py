@@ -4,6 +4,8 @@ import os
 import threading
 import time
 from collections import deque
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from server.live import Growing, segments_of
 from server.service import Service
 from server.settings import Settings
 from server.thresholds import save
+from storage.intake.watch import Watcher
+from storage.keeping.sources import Watched
 from storage.reader import LogReader
 from tests.pages.helpers import canonical
 from tests.serving import wait_for
@@ -163,3 +167,61 @@ def test_another_form_is_found_in_a_long_run_as_in_one_go(service):
     assert [f.first_step for f in now.findings if f.kind == "format_change"] == [22_990]
     (whole,) = (f for f in diagnose(segments_of(service.store, run)).findings if f.kind == "format_change")
     assert [f.known_step for f in now.findings if f.kind == "format_change"] == [whole.known_step]
+
+
+def told(first: int, last: int, began: datetime) -> str:
+    """Rows a second apart, with the clock of their log."""
+    return "".join(
+        f"[{began + timedelta(seconds=step):%Y-%m-%d %H:%M:%S}] step: {step} loss: {9 - step / 100:.4f} lr: 0.0005\n"
+        for step in range(first, last + 1)
+    )
+
+
+FINISHED, STOPPED = "Training completed.\n", "KeyboardInterrupt\n"
+BROKEN = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+@pytest.mark.parametrize(("end", "hangs"), [("", True), (FINISHED, False), (BROKEN, False), (STOPPED, False)])
+def test_a_log_that_grew_before_the_server_started_anew_counts_as_growing_from_its_last_write(tmp_path, end, hangs):
+    log, began = tmp_path / "a.log", datetime.now(UTC) - timedelta(seconds=60)
+    log.write_text(told(1, 50, began))
+    with grown(tmp_path, log, told(51, 60, began) + end) as (first, again, run):
+        assert first.arrivals.silent(run) is None  # one look more is not enough to follow it
+        assert again.arrivals.silent(run) > 0
+        assert again.arrivals._last_write(run) == log.stat().st_mtime
+        again.arrivals.silent = lambda run: 400.0
+        assert ("hang" in {finding.kind for finding in again.diagnosis(run).findings}) is hangs
+
+
+@pytest.mark.parametrize("how", ["read once", "touched", "long ago", "of another day", "first read now"])
+def test_an_old_log_never_counts_as_growing(tmp_path, how):
+    log, began = tmp_path / "a.log", datetime.now(UTC) - timedelta(days=9 if how == "of another day" else 0, seconds=60)
+    log.write_text(told(1, 50, began))
+    more = "" if how in ("read once", "touched") else told(51, 60, began)
+    with grown(tmp_path, log, more) as (first, again, run):
+        if how == "touched":
+            os.utime(log, (time.time() + 60, time.time() + 60))
+        if how == "long ago":
+            again.arrivals._started += 3700
+        assert (first if how == "first read now" else again).arrivals.silent(run) is None
+
+
+@contextmanager
+def grown(tmp_path, log, more):
+    """Two services, one after the other, and a run whose log got more rows after it was read first."""
+    first = Service.open(Settings(data_dir=tmp_path / "data"))
+    watcher = Watcher(first.store, [Watched(str(log.parent), include=("*.log",))], on_rows=first.got_rows)
+    watcher.drain()
+    run = first.store.runs()[0]
+    os.utime(log, (run.created.timestamp() - 1, run.created.timestamp() - 1))
+    if more:
+        with log.open("a") as file:
+            file.write(more)
+        os.utime(log)  # by the exact clock: that of the file system may tick behind it
+        watcher.drain()
+    silent = first.arrivals.silent(run.id)
+    first.close()
+    first.arrivals.silent = lambda run: silent
+    again = Service.open(Settings(data_dir=tmp_path / "data"))
+    yield first, again, run.id
+    again.close()

@@ -114,6 +114,28 @@ def test_a_run_that_falls_silent_is_told_to_hang(service, tmp_path):
     assert compose([hang], "en", "").body.count("py-spy dump --pid PID") == 1
 
 
+def test_a_run_that_fell_silent_just_before_a_restart_is_told_to_hang(service, tmp_path):
+    for project in ("", "logs"):
+        set_thresholds(service.store, project, "robust", {"hang": {"least_seconds": 1.0, "usual_times": 3.0}})
+    log, began = tmp_path / "logs" / "train.log", datetime.now(UTC) - timedelta(minutes=2)
+    rows = [f"[{began + timedelta(seconds=n):%Y-%m-%d %H:%M:%S}] step: {n} loss: {9 - n / 100:.4f}\n" for n in range(1, 101)]
+    log.write_text("".join(rows[:60]))
+    service.start()
+    judged(service)
+    grow(log, "".join(rows[60:]))
+    os.utime(log)
+    wait_for(lambda: service.store.runs()[0].rows == 100)
+    judged(service)
+    assert kinds(service) == []
+    service.close()
+    again = Service.open(service.settings)
+    try:
+        again.start()
+        wait_for(lambda: kinds(again) == ["hang"])
+    finally:
+        again.close()
+
+
 def test_a_folder_of_old_logs_and_an_upload_alert_nobody(service, tmp_path):
     for number in range(20):
         log = tmp_path / "logs" / f"old{number}.log"
