@@ -140,7 +140,7 @@ def test_steps_of_different_batches_are_refused_and_samples_offered():
     told = answer(log("305"), log("312"), "--x", "step")
     assert told["comparable"] is False
     assert told["verdict"]["kind"] == "refused"
-    assert "39695" in told["verdict"]["text"]
+    assert "39,695" in told["verdict"]["text"]
     assert answer(log("305"), log("312"))["axis"] == "epochs"
 
 

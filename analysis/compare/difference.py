@@ -121,18 +121,17 @@ def difference(
     higher_is_better: bool = False,
     spread: float = SEED_SPREAD,
     tests: int = 1,
-    own_noise: tuple[float, float] | None = None,
     start: float = 0.0,
 ) -> Difference:
     """Return what lies between two of the aligned runs at the end of their common way.
 
     spread: between repeats, as standard deviation of the difference; tests: how many differences are looked at together
-    (each interval widens so that all hold at once). own_noise: noise of one point of each run, for fewer than 4 common ones.
-    start: standard deviation of what both curves were shifted by, where they are taken relative to their first losses.
+    (each interval widens so that all hold at once). start: standard deviation of what both curves were shifted by, where they
+    are taken relative to their first losses.
     """
     apart = curves.y[first] - curves.y[second]
     apart = apart[np.isfinite(apart)]
-    error = standard_error(apart, own_noise)
+    error = standard_error(apart)
     if not len(apart) or error is None:
         return Difference(curves.axis, curves.metric, None, None, len(apart), False, None, curves.log)
     deviation, freedom, window = error
@@ -183,8 +182,8 @@ def memory(apart: np.ndarray) -> float:
     return min(max(1 + 2 * seen + 1 / math.sqrt(len(changes)) * (len(apart) < FEW), 0.0), 1.0)
 
 
-def standard_error(apart: np.ndarray, own_noise: tuple[float, float] | None = None) -> tuple[float, float, int] | None:
-    """Return (standard error of the mean over the window, degrees of freedom, points of the window); None if not known."""
+def standard_error(apart: np.ndarray) -> tuple[float, float, int] | None:
+    """Return (standard error of the mean over the window, degrees of freedom, its points); None below LEAST points."""
     count = len(apart)
     window = window_of(count)
     if count >= FEW:
@@ -195,8 +194,6 @@ def standard_error(apart: np.ndarray, own_noise: tuple[float, float] | None = No
         carried = max(ASSUMED, carried_on(_off_course(apart)) if count >= TELLING and not _has_course(apart) else 0.0)
         noise = second_difference_noise(apart) / math.sqrt(1 - (8 * carried - 2 * carried**2) / 6)
         return noise * _mean_share(carried, window), 0.51 * (count - 2), window
-    if count and own_noise is not None and all(np.isfinite(own_noise)):
-        return math.hypot(*own_noise) / math.sqrt(window), 4.0, window
     return None
 
 

@@ -42,6 +42,13 @@ TOGETHER = {
             "compare at equal tokens or samples"
         ),
     ),
+    "epoch_length": (
+        3,
+        N_(
+            "{b} do not have as many steps an epoch as {a}: another batch or other data, so losses at equal steps are not "
+            "compared; compare at equal tokens, samples or passes over the data"
+        ),
+    ),
     "several_variables": (3, N_("{b} differ from {a} in several variables: not single-variable comparisons")),
     "lr_not_scaled": (3, N_("the effective batch of {b} is not that of {a} and the learning rate is the same ({rate})")),
     "logging_interval": (3, N_("{b} do not log as often as {a}: all are averaged over the same stretches")),
@@ -245,6 +252,14 @@ def _steps(pair: ConfigDiff, a: Mapping[str, Said], b: Mapping[str, Said], name_
     ratio, row = batch_ratio(pair)
     if row is None or ratio is None or 1 / BATCH_APART < ratio < BATCH_APART:
         return
+    if row.key == "steps_per_epoch":
+        gaps = {"a": name_a, "b": name_b, **dict(zip(("old", "new"), (amount(value) for value in row.values), strict=True))}
+        template = N_(
+            "{b} and {a}: steps an epoch {new:,.0f}, there {old:,.0f}: another batch or other data, so losses at equal steps "
+            "are not compared; compare at equal tokens, samples or passes over the data"
+        )
+        yield "epoch_length", STEP, Text(template, gaps)
+        return
     gaps = {"a": name_a, "b": name_b, "what": title_of(row), **_values(row)}
     template = N_(
         "a step of {b} is not a step of {a} ({what} {new}, there {old}): losses at equal steps are not compared; "
@@ -261,7 +276,7 @@ def _steps(pair: ConfigDiff, a: Mapping[str, Said], b: Mapping[str, Said], name_
 def batch_ratio(pair: ConfigDiff) -> tuple[float | None, Row | None]:
     """Return the effective batch of the second run over that of the first, and the condition that tells it.
 
-    On the same data, steps an epoch go with one over the batch.
+    On the same data, steps an epoch go with one over the batch: where no log tells the data, it may be these that differ.
     """
     row = pair.row("effective_batch")
     sizes = [amount(value) for value in row.values] if row and None not in row.values else [None, None]

@@ -108,7 +108,7 @@ def pair_of(
         return Pair(position, UNKNOWN, why or Text(NO_METRIC), found, varied, part, expected)
     between = found[view.axis]
     down = [side.subject.id in broken for side in (one, base)]
-    if down[0] != down[1] and between.value is not None:
+    if down[0] != down[1]:
         return Pair(position, WORSE if down[0] else BETTER, _broke(one, base, between, down[0]), found, varied, part, expected)
     if view.relative and not between.log:
         gaps = {"run": one.name, "base": base.name, "metric": between.metric}
@@ -127,23 +127,22 @@ def _aligned(one: Side, base: Side, axis: str, view: View) -> Aligned | Text:
 
 
 def _difference(curves: Aligned, one: Subject, base: Subject, view: View) -> Difference:
-    own, start = None, 0.0
-    if curves.log:
-        both = [one.curves[curves.metric].value, base.curves[curves.metric].value]
-        own = second_difference_noise(np.log(both[0])), second_difference_noise(np.log(both[1]))
-        if view.relative:
-            start = math.hypot(*(noise if math.isfinite(noise) else 0.0 for noise in own))
-            curves = replace(curves, y=curves.y - np.array([[math.log(values[0])] for values in both]))
+    start = 0.0
+    if curves.log and view.relative:
+        both = [np.log(side.curves[curves.metric].value) for side in (one, base)]
+        own = [second_difference_noise(values) for values in both]
+        start = math.hypot(*(noise if math.isfinite(noise) else 0.0 for noise in own))
+        curves = replace(curves, y=curves.y - np.array([[values[0]] for values in both]))
     better = curves.metric in HIGHER_IS_BETTER
-    return difference(curves, 0, 1, higher_is_better=better, spread=view.spread, tests=view.tests, own_noise=own, start=start)
+    return difference(curves, 0, 1, higher_is_better=better, spread=view.spread, tests=view.tests, start=start)
 
 
 def _broke(one: Side, base: Side, between: Difference, first: bool) -> Text:
     """Return the sentence about two runs of which one broke down, the first or the base."""
     better, worse = (base, one) if first else (one, base)
-    if not between.log:
+    if between.value is None or not between.log:
         return Text(BROKE_ALONE, {"better": better.name, "worse": worse.name})
-    apart = whole(100 * -math.expm1(-min(abs(between.value or 0.0), 50)))
+    apart = whole(100 * -math.expm1(-min(abs(between.value), 50)))
     gaps = {"better": better.name, "worse": worse.name, "difference": apart, "where": Text(EQUAL[between.axis])}
     return Text(BROKE, gaps)
 

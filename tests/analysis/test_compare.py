@@ -188,9 +188,11 @@ def test_steps_of_other_batches_are_refused_and_samples_offered():
     assert "lr_not_scaled" in codes(told)
 
 
-def test_on_the_same_data_steps_an_epoch_tell_the_batch():
+def test_other_steps_an_epoch_are_another_batch_or_other_data():
     told = compare([run("a", steps_per_epoch=1000, lr=5e-4), run("b", steps_per_epoch=4000, lr=5e-4)], axis="step")
     assert told.verdict == "refused"
+    assert "steps an epoch 4,000, there 1,000: another batch or other data" in told.sentence.render()
+    assert "lr_not_scaled" not in codes(told)
     assert compare([told.sides[0].subject, told.sides[1].subject]).view.axis == "epochs"
 
 
@@ -356,10 +358,19 @@ def test_a_repeat_that_broke_down_says_nothing_of_how_far_repeats_lie_apart(rise
     assert compare([*sound, broken]).repeats == 0
 
 
-def test_two_points_are_compared_by_the_noise_of_each_run():
-    a = run("a", noisy(steps_of(30, 100), seed=1), every=100)
-    b = run("b", noisy(steps_of(30, 7), shift=0.5, seed=2), every=7)
-    assert compare([a, b]).pairs[0].kind in ("worse", "repeats")
+@pytest.mark.parametrize(("rows", "verdict"), [(3, "unknown"), (5, "better")])
+def test_nothing_is_claimed_that_rests_on_fewer_than_four_common_points(rows, verdict):
+    a = run("a", noisy(steps_of(rows, 100), shift=0.5, seed=1), every=100, lr=1e-3)
+    b = run("b", noisy(steps_of(rows * 100, 1), seed=2), every=1, lr=5e-4)
+    told = compare([a, b])
+    assert told.verdict == verdict
+    assert ("too few common points" in told.sentence.render()) == (verdict == "unknown")
+
+
+def test_a_run_that_broke_after_two_points_is_worse_all_the_same():
+    told = compare([run("a", lr=1e-3), run("b", [5.0, 4.9, np.nan, np.nan], lr=5e-4)])
+    assert told.sentence.render() == "a is better: b broke down"
+    assert as_dict(told)["verdict"]["percent"] is None
 
 
 def test_curves_overlap_on_the_points_of_the_run_with_the_fewest():
