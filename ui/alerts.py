@@ -41,7 +41,9 @@ def _card(alert: Alert, deliveries: Sequence[Delivery], ways: Mapping[str, str],
     by = ", ".join(rule_name(each) for each in one.rules)
     when = tag("time", escape(ago(alert.made)), title=moment(alert.made), datetime=alert.made.isoformat())
     second = tag("p", f"{name} · {when} · {escape(by)}", "rv-quiet")
-    words = [_delivery(each, one, ways) for each in deliveries] or [("inbox", _("In the app only: its rule has no channel."))]
+    words = [_delivery(each, one, alert.made, ways) for each in deliveries] or [
+        ("inbox", _("In the app only: its rule has no channel."))
+    ]
     ways_html = "".join(tag("p", icon(sign) + " " + escape(sentence), "rv-quiet") for sign, sentence in words)
     return tag("article", first + second + ways_html, f"rv-aspect {look.css}")
 
@@ -50,13 +52,16 @@ def _address(run: str, more: Mapping[str, str]) -> str:
     return "health?" + "&".join(f"{key}={value}" for key, value in {"run": run, **more}.items())
 
 
-def _delivery(delivery: Delivery, one: Occurrence, ways: Mapping[str, str]) -> tuple[str, str]:
+def _delivery(delivery: Delivery, one: Occurrence, made: datetime, ways: Mapping[str, str]) -> tuple[str, str]:
     """Return a sign and what became of a message."""
     gaps = {"channel": ways.get(delivery.channel, _("a deleted channel")), "reason": ""}
     if delivery.answer:
         gaps["reason"] = say(Text.from_dict(delivery.answer))
     if delivery.state == outbox.SENT and delivery.done:
-        gaps["delay"] = duration(max(0.0, delivery.done.timestamp() - one.rows_at))
+        since = made.timestamp() if one.line_at is None else one.line_at
+        gaps["delay"] = duration(max(0.0, delivery.done.timestamp() - since))
+        if one.line_at is None:
+            return "done", _("{channel}: sent, {delay} after it became known").format(**gaps)
         return "done", _("{channel}: sent, {delay} after the line came").format(**gaps)
     if delivery.state == outbox.FAILED:
         return "close", _("{channel}: given up. {reason}").format(**gaps)

@@ -66,14 +66,19 @@ def _to_keep(
         last = [alert for alert in told if _as_grave(alert, one)]
         telling = [rule for rule in mine if rule.tells(one.kind, one.severity) and not _quiet(rule, last, moment)]
         if telling:
-            arrived = moment if one.kind == "hang" else run.updated.replace(tzinfo=UTC)
             names = tuple(rule.name for rule in telling)
-            whole = replace(one, run_name=run.name, rules=names, rows_at=arrived.timestamp(), at_step=run.last_step)
+            whole = replace(one, run_name=run.name, rules=names, line_at=_arrived(service, run, one), at_step=run.last_step)
             channels = list(dict.fromkeys(channel for rule in telling for channel in rule.channels))
             alert = Alert(uuid4().hex, run.id, whole.to_dict(), moment)
             kept.append((alert, channels))
             told = [alert, *told]
     return kept
+
+
+def _arrived(service: "Service", run: Run, one: Occurrence) -> float | None:
+    if one.known_step is None or one.segment < run.segments - 1:
+        return None
+    return service.arrivals.arrived(run.id, one.known_step)
 
 
 def _as_grave(alert: Alert, one: Occurrence) -> bool:

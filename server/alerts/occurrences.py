@@ -1,17 +1,18 @@
 """What happened to a run that somebody may want to be told: a finding, a verdict that became bad, the end of the run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from analysis.diagnose import Diagnosis
 from analysis.findings import Finding, Severity
 from messages import N_, Text
-from server.alerts.rules import ENDED, FAILED, GRAVITY, SICK
+from server.alerts.rules import ENDED, FAILED, GRAVITY, SETS, SICK
 from server.board import finding_key
 from storage.keeping.outbox import Alert
 
 BAD = (SICK, FAILED)
+SHOWN_BY_A_ROW = frozenset({*SETS["spikes"], *SETS["stalls"], "slowdown"})
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Occurrence:
     advice: Text | None = None
     run_name: str = ""
     rules: tuple[str, ...] = ()
-    rows_at: float = 0.0  # when the rows that show it arrived, seconds since 1970
+    known_step: int | None = None  # whose row shows it; None where no row does: an end, a silence, what the text says
+    line_at: float | None = None  # when that row arrived, seconds since 1970; None where that was not seen
     at_step: int | None = None  # how far the run was when it was told
 
     @property
@@ -52,9 +54,11 @@ class Occurrence:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Occurrence":
-        """Read back what `to_dict` wrote."""
+        """Read back what `to_dict` wrote, also an earlier release's: what is of no use any more is left out."""
+        names = {field.name for field in fields(cls)}
         texts = {name: Text.from_dict(data[name]) if data[name] else None for name in ("title", "sentence", "cause", "advice")}
-        return cls(**{**data, "severity": Severity(data["severity"]), "rules": tuple(data["rules"]), **texts})
+        known = {name: value for name, value in data.items() if name in names}
+        return cls(**{**known, "severity": Severity(data["severity"]), "rules": tuple(data["rules"]), **texts})
 
 
 def occurrences(
@@ -117,6 +121,7 @@ def _of_finding(finding: Finding, now: Diagnosis) -> Occurrence:
         cause=cause.text if cause else None,
         standing=str(cause.standing) if cause else "",
         advice=finding.advice[0] if finding.advice else None,
+        known_step=finding.known_step if finding.kind in SHOWN_BY_A_ROW else None,
     )
 
 

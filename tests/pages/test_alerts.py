@@ -20,12 +20,15 @@ SECRET = "hunter2hunter2"
 HOOK = Channel("hook", "Night shift", "webhook", {"url": f"http://127.0.0.1:1/{SECRET}", "authorization": SECRET})
 
 
-def alert(run="gone", name="train.log", title="Loss is NaN or infinite since {step} (rows: {count:,})", minutes=1, **more):
+NAN = "Loss is NaN or infinite since {step} (rows: {count:,})"
+
+
+def alert(run="gone", name="train.log", title=NAN, minutes=1, came=True, **more):
     gaps = {"step": "step 201", "count": 3}
     made = datetime.now(UTC) - timedelta(minutes=minutes)
     one = Occurrence(
         "non_finite", Severity.CRITICAL, 0, 201, None, Text(title, gaps), "sick", Text("x"), run_name=name,
-        rules=("Loss spike",), rows_at=made.timestamp(), **more,
+        rules=("Loss spike",), line_at=made.timestamp() - 60 if came else None, **more,
     )  # fmt: skip
     return Alert(f"{run}-{minutes}", run, one.to_dict(), made)
 
@@ -62,11 +65,22 @@ def test_what_was_alerted_says_what_became_of_it(shop, app):
     text = words(app("alerts"))
     assert f'href="health?run={run}&amp;finding=non_finite:0:201"' in text
     assert "Loss is NaN or infinite since step 201 (rows: 3)" in text
-    assert "Night shift: sent, 2 min after the line came" in text
+    assert "Night shift: sent, 3 min after the line came" in text
     assert "Mail: not sent yet, next try in 10 min. It answered 503." in text
     assert "a deleted channel: given up. The channel was deleted." in text
     assert "In the app only: its rule has no channel." in text
     assert text.index("In the app only") < text.index("Night shift: sent")
+
+
+def test_where_no_line_came_it_is_said_how_long_after_it_became_known_it_was_sent(shop, app):
+    channels.save(shop.store, HOOK)
+    silent = alert(minutes=2, came=False)
+    silent.data["rows_at"] = 1.0  # as an earlier release kept it: of any line
+    shop.store.outbox.add([(silent, ["hook"])])
+    shop.store.outbox.sent(shop.store.outbox.waiting(), "m")
+    text = words(app("alerts"))
+    assert "Night shift: sent, 2 min after it became known" in text
+    assert "after the line came" not in text
 
 
 def test_text_of_a_log_is_text_and_a_run_that_is_gone_has_no_link(shop, app):

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import deque
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from server.alerts.channels import Channel, save
 from server.alerts.hearing import BEHIND_BYTES, hear, is_live
 from server.alerts.message import compose
 from server.alerts.rules import STOCK, AlertRule
+from server.arrivals import Arrival
 from server.board import finding_key
 from server.finding_states import KIND, MUTED
 from server.service import Service
@@ -81,7 +83,7 @@ def test_a_nan_in_a_log_that_grows_arrives_with_the_address_of_the_run(service, 
     wait_for(lambda: not service.store.outbox.waiting())
     (sent,) = service.store.outbox.deliveries([alerts(service)[0].id])
     assert sent.state == SENT
-    assert sent.done.timestamp() >= alerts(service)[0].data["rows_at"] > 0
+    assert sent.done.timestamp() >= alerts(service)[0].data["line_at"] > 0
 
 
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79 GiB\n"
@@ -96,6 +98,7 @@ def test_without_a_channel_it_is_told_in_the_app_and_nothing_leaves_the_server(s
     grow(log, text)
     wait_for(lambda: alerts(service))
     assert kinds(service) == [kind]
+    assert (alerts(service)[0].data["line_at"] is not None) is (kind == "non_finite")  # an event is no row
     assert service.store.outbox.waiting() == []
 
 
@@ -112,6 +115,7 @@ def test_a_run_that_falls_silent_is_told_to_hang(service, tmp_path):
         wait_for(lambda: service.store.run(run).last_step == step)  # noqa: B023
     hang = wait_for(lambda: [alert for alert in alerts(service) if alert.data["kind"] == "hang"])[0]
     assert compose([hang], "en", "").body.count("py-spy dump --pid PID") == 1
+    assert hang.data["line_at"] is None
 
 
 def test_a_run_that_fell_silent_just_before_a_restart_is_told_to_hang(service, tmp_path):
@@ -207,6 +211,22 @@ def grown(service, tmp_path):
 def look(service, run, before=None):
     now = service.diagnosis(run)
     return hear(service, run, before, now, now.findings)
+
+
+@pytest.mark.parametrize(
+    ("seen", "came"),
+    [
+        ([(10.0, 300), (20.0, 302), (30.0, 350)], 20.0),  # not when the newest came
+        ([(20.0, 302), (30.0, 350)], None),  # it was there before anything was seen
+        ([(10.0, 300), (20.0, 299)], None),
+        ([(5.0, 250), (10.0, 900), (20.0, 310)], None),  # of another launch, or further back
+    ],
+)
+def test_a_line_came_when_the_row_that_shows_the_finding_came(grown, seen, came):
+    service, run, _log = grown
+    service.arrivals._seen[run] = deque(Arrival(at, 300 + place, step) for place, (at, step) in enumerate(seen))
+    assert look(service, run)
+    assert alerts(service)[0].data["line_at"] == came
 
 
 def test_a_muted_finding_alerts_nobody(grown):

@@ -148,5 +148,5 @@ def test_the_verdict_and_the_end_are_told_once_a_launch():
 
 def test_an_occurrence_comes_back_as_it_was_kept():
     (one,) = occurrences(None, diagnosis(finding()), [], [], launch=0, over=False)
-    whole = replace(one, cause=Text("x", {"a": 1}), standing="likely", rules=("r",), run_name="n", rows_at=1.5)
+    whole = replace(one, cause=Text("x", {"a": 1}), standing="likely", rules=("r",), run_name="n", known_step=3, line_at=1.5)
     assert Occurrence.from_dict(whole.to_dict()) == whole
