@@ -18,6 +18,7 @@ from storage.reading.plans import LOSS_ROLES
 
 REPEATS, REPEATS_WEAK = 3, 10  # lines under the same names before they are believed; of a declared weak form …
 REPEATS_DOCUMENT = 6  # … and in a document, which shows examples
+REPEATS_WORDED = 10  # … and of records that go on in words: three sentences may begin like that
 _DOCUMENT = re.compile(rb"\s*(?:#{1,2} \S[^\n]*\n\s*\n|<!DOCTYPE|<html|<!--)", re.IGNORECASE)
 REPEATS_ALONE = 10  # different losses without a step that make a log of nothing but losses …
 REPEATS_ALONE_GROWING = 200  # … and lines of them, as long as the log still grows
@@ -25,7 +26,8 @@ REPEATS_OTHER = 10  # … and of another form in which a declared log goes on
 MAX_WAITING, MAX_KINDS = 500, 1000
 _NO_TRAINING = re.compile(r"\b(?:eval|valid|val|test|dev|bench|infer|generat|warm)", re.IGNORECASE)
 _BEST = re.compile(r"\bbest\b|最佳|最优", re.IGNORECASE)  # of an evaluation that was told before
-SHORT_LOG = 0.1  # share of a log that must be such lines if there are too few of them to repeat
+SHORT_LOG = 0.1  # share of a log that must be such lines if there are too few of them to repeat …
+SHORT_LOG_WORDED = 0.5  # … and if words follow in each of them
 LEADING = ("policy_loss", "reward")  # columns that make a training record without a loss
 
 
@@ -94,11 +96,18 @@ class Belief:
             return []
         self._waiting = [*self._waiting[-MAX_WAITING:], line]
         same = [one for one in self._waiting if one.plan.names == plan.names]
-        if len(same) < (REPEATS_DOCUMENT if self.document else REPEATS_WEAK if plan.weak else REPEATS) or not _say_more(same):
+        if len(same) < self._repeats(plan) or not _say_more(same):
             return []
         self.document = False
         self.kinds[plan.names] = plan.kind
         return self._release()
+
+    def _repeats(self, plan: Plan) -> int:
+        return max(
+            REPEATS_DOCUMENT if self.document else REPEATS,
+            REPEATS_WEAK if plan.weak and not self.document else 0,
+            REPEATS_WORDED if plan.worded else 0,
+        )
 
     def _evaluation(self, line: Waiting) -> list[Waiting]:
         """Return the line if it is an evaluation of where the log is: `Train Loss: 2.5 | Val Loss: 2.75` below an epoch."""
@@ -198,7 +207,7 @@ class Belief:
             waiting = alone
         sure = [line for line in waiting if line.plan.weak or {"step_printed", "epoch"} & set(line.plan.names)]
         sure = sure if len(sure) < 2 or _say_more(sure) else []
-        if len(sure) < SHORT_LOG * lines:
+        if len(sure) < (SHORT_LOG_WORDED if all(line.plan.worded for line in sure) else SHORT_LOG) * lines:
             return []
         for line in sure:
             self.kinds.setdefault(line.plan.names, line.plan.kind)

@@ -50,7 +50,7 @@ class Plan:
 
     `format` None = nobody declared this line: it was understood by its pairs; `pattern` is that of the declared form.
     `per_epoch` = the step starts again in each epoch; `weak` = such lines are records only where no others are;
-    `open` = lines behind it may add to its record.
+    `open` = lines behind it may add to its record; `worded` = words follow the record, which may tell an event.
     """
 
     format: str | None
@@ -60,6 +60,7 @@ class Plan:
     per_epoch: bool = False
     weak: bool = False
     open: bool = False
+    worded: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -69,10 +70,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Damage:
-    """A line that looks like a record of a format and can not be read as one."""
+    """A line that looks like a record of a format and can not be read as one; `worded` = it is mostly words."""
 
     format: str | None
     reason: Text
+    worded: bool = False
 
 
 class Builder:

@@ -31,6 +31,9 @@ _IN_FRONT = re.compile(  # of a time of the day: a level, a day without its year
     r"(?:[0-9]{1,4}: )?\W*(?:[A-Z]{4,8}\W+|[IWEF](?:[0-9]{4})? )?"
     r"(?:(?:[A-Z][a-z]{2},? +){1,2}[0-9]{1,2} +|[0-9]{1,2}[/.-][0-9]{1,2}(?:[/.-][0-9]{2,4})?,? +)?"
 )
+_LETTER = re.compile(r"[^\W\d_]")
+_FRONT_ENDS = re.compile(r"[\]):|>\t-]\s*$")  # what stands in front of a record: `[trainer] `, `main | `
+_GOES_ON = re.compile(r"\s*(?:→|->|~|±|\+/-|to\b)")  # `loss 2.5 → low`: the number is not what the line tells
 _BY_UNIT = {  # numbers without a name that their unit explains
     **dict.fromkeys(("s/it", "s/step", "s/iter", "ms/it", "ms/step", "ms/iter", "秒/步", "毫秒/步"), "step_time_seconds"),
     **dict.fromkeys(("it/s", "iter/s", "steps/s"), "steps_per_second"),
@@ -152,6 +155,8 @@ def undeclared(line: str, found: list[tokens.Token], *, counted: bool = False) -
     """
     understood = tokens.pairs(line, found)
     sure = _understood(line, found, understood.loose)
+    if sure < MIN_UNDERSTOOD:
+        return _worded(line, found, understood, counted=counted)
     builder = Builder()
     builder.beside = columns.beside(frozenset(pair.name for pair in understood.pairs if pair.name))
     places.dates(builder, line, found, understood.pairs)
@@ -176,11 +181,60 @@ def undeclared(line: str, found: list[tokens.Token], *, counted: bool = False) -
     _stamp(builder, line, found)
     fields = _evaluated(line, found, builder.result())
     alone = _is_loss_alone(fields, sure)
-    if sure < MIN_UNDERSTOOD or not _measures(fields) or not (alone or _tells_training(fields)):
+    if not _measures(fields) or not (alone or _tells_training(fields)):
         return None
     if understood.broken:
         return Damage(None, Text(N_("{value} is not a number"), {"value": understood.broken}))
     return Plan(None, _kind(fields), fields, weak=alone)
+
+
+def _worded(line: str, found: list[tokens.Token], understood: tokens.Pairs, *, counted: bool) -> Plan | Damage | None:
+    """Return the plan of the record that a line of words begins with: `step 5 loss 2.5 | queue full, gpu ok`.
+
+    A line of words that names a loss and its step further on is damage: beside records it may be one.
+    """
+    meanings = [columns.resolve(pair.name) if pair.name else None for pair in understood.pairs]
+    losses = [at for at, meaning in enumerate(meanings) if meaning and meaning.role in (*LOSS_ROLES, "eval_loss")]
+    steps = [at for at, meaning in enumerate(meanings) if meaning and meaning.position in ("step", "epoch")]
+    if not losses:
+        return None
+    record, count = _record(line, found, understood, min(losses[0], *steps[:1], len(found)))
+    plan = undeclared(record, found[:count], counted=counted) if count and record != line else None
+    if isinstance(plan, Plan) and _is_placed_loss(plan):
+        return replace(plan, fields=_stamped(plan.fields, found), worded=True)
+    trains = any(meaning and meaning.role in LOSS_ROLES for meaning in meanings)
+    return Damage(None, Text(N_("a loss among words")), worded=True) if trains and steps else None
+
+
+def _record(line: str, found: list[tokens.Token], understood: tokens.Pairs, first: int) -> tuple[str, int]:
+    """Return the line without the words behind its record, and how many numbers that has, 0 = it is none.
+
+    first: the first number of the record that says what it is.
+    """
+    before, name = understood.between[first], understood.pairs[first].name or ""
+    front = line[: max(0, line.rfind(name, 0, found[first].start))]
+    quote = '"' if wrapped.written(line) is not None else ""
+    apart = _FRONT_ENDS.search(before) or quote and before.endswith(quote) or _LEVEL.match(front)
+    if _LETTER.search(before) and not apart:
+        return line, 0
+    rest = range(first + 1, len(found))
+    count = next((at for at in rest if _LETTER.search(understood.between[at])), len(found))
+    end, unit = found[count - 1].end, understood.pairs[count - 1].unit
+    end = max(end, line.find(unit, end, end + len(unit) + 1) + len(unit))
+    return line[:end] + quote, 0 if _GOES_ON.match(line, end) else count
+
+
+def _stamped(fields: tuple[Field, ...], found: list[tokens.Token]) -> tuple[Field, ...]:
+    """Return the fields with the date and time that stands behind the words, where none stands before them."""
+    at = next((at for at, token in enumerate(found) if token.kind == "stamp"), None)
+    known = at is None or "timestamp" in {f.column for f in fields}
+    return fields if known or at is None else (*fields, Field(at, "timestamp"))
+
+
+def _is_placed_loss(plan: Plan) -> bool:
+    """Say whether a record has a loss, of the training or of an evaluation, and says where it belongs."""
+    roles = {f.described.role for f in plan.fields if f.described}
+    return bool({"step_printed", "epoch"} & set(plan.names)) and bool({*LOSS_ROLES, "eval_loss"} & roles)
 
 
 def _is_place_in_source(line: str, token: tokens.Token, name: str) -> bool:

@@ -98,6 +98,7 @@ class TextReader:
     def feed(self, block: Block, claim: Claim, *, unended: bool = False) -> tuple[list[pa.Table], np.ndarray]:
         """Return the parts that these lines give, and which lines are records, wait to be, or should have been.
 
+        Lines of words are none of these, be they records or not: they may tell an event.
         `claim(rest, places)` is asked which of the lines that no template reads are somebody else's: `places` says where
         in the block they stand. `unended` = the last line has no end: its last number may be cut.
         """
@@ -120,8 +121,8 @@ class TextReader:
             told = self._tell(found, told)
             taken[places[:size]] = self._one_by_one(lines.slice(0, size), places[:size], block.numbers, groups)
             lines, places = self._whole(lines.slice(size), places[size:], block.numbers, found, cut)
-        for _, at, _, _ in found:
-            taken[at] = True
+        for plan, at, _, _ in found:
+            taken[at] = not plan.worded
         parts = [self._part(read) for read in (*found, *(group.read() for group in groups.values()))]
         if self._doubtful:
             self._release_doubtful()
@@ -252,7 +253,7 @@ class TextReader:
         else:
             for waiting in self.belief.consider(known, line, text):
                 self._accept(waiting, at, groups)
-        return known is not None
+        return known is not None and not known.worded
 
     def _damaged(self, damage: Damage, line: Unparsed) -> None:
         """Keep a line that should have been a row; one of a format that gave no row yet waits whether it will."""
@@ -268,7 +269,7 @@ class TextReader:
     def _understand(self, text: str, found: list[tokens.Token], fits: Fits) -> Plan | Damage | None:
         if fits is None:
             plan = plans.undeclared(tokens.plain(text), found, counted=self.counted)
-            if isinstance(plan, Plan) and self.belief.breaks_off(plan):
+            if isinstance(plan, Plan) and not plan.worded and self.belief.breaks_off(plan):
                 return Damage(None, Text(N_("the line breaks off")))
             return plan
         form, whole = fits

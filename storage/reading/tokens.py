@@ -186,9 +186,10 @@ class Pair:
 @dataclass(frozen=True)
 class Pairs:
     """The pairs of a line; `loose` = characters that belong to no pair; `broken` = a known name whose value is no number;
-    `tail` = what stands behind the last number and its unit."""
+    `between` = the text before each number that is no name; `tail` = what stands behind the last number and its unit."""
 
     pairs: tuple[Pair, ...]
+    between: tuple[str, ...]
     loose: int
     broken: str | None
     tail: str
@@ -224,7 +225,7 @@ def pairs(line: str, found: list[Token]) -> Pairs:
     tail = _without_unit(line[last:], result[-1].unit if result else "")
     loose = sum(len(_SPACES.sub(" ", _WORDED.sub("", text).strip(" ,;|\t-:()[]{}\"'="))) for text in between)
     loose += len(_WORDED.sub("", undrawn(tail)).strip(" ,;|\t-:()[]{}\"'=.\n"))
-    return Pairs(tuple(result), loose, broken or _broken(tail, end=True), tail)
+    return Pairs(tuple(result), tuple(between), loose, broken or _broken(tail, end=True), tail)
 
 
 def _alone(before: str, behind: str) -> tuple[str, bool, str] | None:
