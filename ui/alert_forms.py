@@ -15,19 +15,23 @@ from ui import alerts, html, state, verdict
 from ui.text import _, say
 
 EDITED, PROBLEM = "alert_edited", "alert_problem"  # in the session: what is edited, why it was not saved
+BACK = "alert_back"  # in the session: the name of what was saved although somebody had deleted it meanwhile
 MAX_QUIET_MINUTES, MAX_PER_HOUR = 7 * 1440, 1000
 
 
 def edit(what: Channel | AlertRule | None) -> None:
     """Open the form of a channel or a rule; None: close it."""
     st.session_state[EDITED] = what
-    st.session_state.pop(PROBLEM, None)
+    for key in (PROBLEM, BACK):
+        st.session_state.pop(key, None)
     for key in [key for key in st.session_state if str(key).startswith("form_")]:
         del st.session_state[key]
 
 
 def show() -> None:
-    """Show the form that is open, if one is."""
+    """Show the form that is open, if one is, and what is to be said of the one that was saved last."""
+    if name := st.session_state.get(BACK):
+        html.warn(_("{name} had been deleted meanwhile and is kept again.").format(name=alerts.rule_name(name)))
     what = st.session_state.get(EDITED)
     if what is None:
         return
@@ -106,6 +110,7 @@ def _save_channel(before: Channel) -> None:
     fields = {field.key: kept.get(field.key, "") if field.secret and not text else text for field, text in typed.items()}
     name = now["form_name"].strip() or _(FORMS[kind].title)
     channel = Channel(before.id, name, kind, fields, now["form_language"], int(now["form_per_hour"]))
+    there = {each.id for each in ways.channels(state.store())}
     try:
         ways.save(state.store(), channel)
     except BadChannel as error:
@@ -114,7 +119,7 @@ def _save_channel(before: Channel) -> None:
     _use(channel, set(now["form_rules"]))
     service.get().alerts.trials.pop(channel.id, None)
     service.get().alerts.wake()
-    edit(None)
+    _saved(before, channel, there)
 
 
 def _use(channel: Channel, wanted: set[str]) -> None:
@@ -199,12 +204,20 @@ def _save_rule(before: AlertRule) -> None:
         channels=tuple(now["form_channels"]),
         quiet_minutes=int(now["form_quiet"]),
     )
+    there = {each.id for each in rules.rules(state.store())}
     try:
         rules.save(state.store(), rule)
     except ValueError:
         now[PROBLEM] = _("More than {most} rules are not kept.").format(most=rules.MOST_RULES)
         return
+    _saved(before, rule, there)
+
+
+def _saved(before: Channel | AlertRule, now: Channel | AlertRule, there: set[str]) -> None:
+    """Close the form; say so where somebody had deleted meanwhile what was edited. there: the ids there were."""
     edit(None)
+    if before.name and before.id not in there:
+        st.session_state[BACK] = now.name
 
 
 def _buttons(save: Callable[[], None]) -> None:

@@ -194,6 +194,24 @@ def test_a_stock_rule_and_a_channel_can_be_deleted_and_brought_back(shop, app):
     assert channels.channels(shop.store) == [HOOK]
 
 
+def test_what_somebody_deleted_while_it_was_edited_is_said_to_be_kept_again(shop, app):
+    channels.save(shop.store, HOOK)
+    test = app("alerts")
+    for what, room, words_of in ((HOOK, channels, "Night shift"), (STOCK["spike"], rules, "Loss spike")):
+        test.button(key=f"edit-{what.id}").click().run()
+        room.delete(shop.store, what)  # in another window
+        test.button(key="save").click().run()
+        assert f"{words_of} had been deleted meanwhile and is kept again." in words(test)
+        test.button(key=f"edit-{what.id}").click().run()
+        test.button(key="save").click().run()
+        assert "had been deleted meanwhile" not in words(test)
+    click(test, "Add a channel")
+    test.text_input(key="form_webhook_url").set_value("https://example.org/hook")
+    test.button(key="save").click().run()
+    assert len(channels.channels(shop.store)) == 2
+    assert "had been deleted meanwhile" not in words(test)
+
+
 def test_a_rule_about_nothing_is_not_kept(shop, app):
     test = click(app("alerts"), "Add a rule")
     test.multiselect(key="form_what").set_value([])
