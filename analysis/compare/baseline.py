@@ -196,7 +196,7 @@ def _beside(base: Baseline, told: Comparison) -> Beside:
     if found is None or found.relative is None or found.error is None or pair.kind not in WORDS or not same_axis:
         return Beside(UNKNOWN, Text(NOT_BESIDE, gaps))
     end = min(float(side.curves[found.metric].step[-1]) for side in (lead, one))
-    gaps |= {"amount": found.amount, "where": Text(EQUAL[found.axis]), "end": int(end)}
+    gaps |= {"amount": found.beside_second, "where": Text(EQUAL[found.axis]), "end": int(end)}
     low, high = found.interval
     repeat = not told.broken & {lead.id, one.id} and any({told.base, pair.run} <= set(group) for group in told.groups)
     return Beside(pair.kind, Text(WORDS[pair.kind], gaps), found.relative, (high - low) / 2, end, repeat)

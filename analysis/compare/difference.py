@@ -36,7 +36,11 @@ HIDDEN, SURE = 100, 3  # noise of a single batch over that of a change, for aver
 UNTOLD = 1.96 * math.sqrt(2) * 0.03
 SEED_SPREAD = 0.0025  # standard deviation between two repeats of one configuration, relative; measured, see docs/compare.md
 PERCENT, PLAIN = N_("{difference} % ± {error}"), N_("{difference} ± {error}")
-# `amount` is one of these two, `where` one of the messages of `EQUAL`: the interface translates them before it fills the gaps.
+FACTOR = N_("a factor of {times} ({low} to {high})")
+FAR = math.log(
+    2
+)  # from where on, with its error, a difference of logarithms is said as a factor: no loss is 140 % below another
+# `amount` is one of these three, `where` one of the messages of `EQUAL`: the interface translates them before it fills the gaps.
 BETTER = N_("{better} is better than {worse} by {amount} {where}")
 LOWER = N_("{better} ends {amount} below {worse} {where}, and nothing in the logs tells the two apart")
 RELATIVE = N_("{better} has fallen further: relative to its start its loss is {amount} below that of {worse} {where}")
@@ -89,21 +93,31 @@ class Difference:
         }
 
     @property
-    def percent(self) -> tuple[float, float]:
-        """Return the amount of the difference in percent of the second run, and its error, both as they are printed.
+    def below(self) -> tuple[float, float]:
+        """Return how far the lower run lies below the other in percent of that, and the error, both as they are printed.
 
         If not `log`, in units of the metric.
         """
-        if not self.log:
-            return paired_digits(abs(self.value or 0.0), self.error or 0.0)
-        low, high = self.interval
-        return paired_digits(100 * abs(math.expm1(min(self.value or 0.0, 50))), 50 * (high - low))
+        value, error = abs(self.value or 0.0), self.error or 0.0
+        return _percent(-value, error) if self.log else paired_digits(value, error)
 
     @property
     def amount(self) -> Text:
-        """Return the same in words: in percent, or in units of the metric where it is not looked at in the logarithm."""
-        amount, error = self.percent
-        return Text(PERCENT if self.log else PLAIN, {"difference": amount, "error": error})
+        """Return the same in words, a factor where it is large, and in units of the metric where that is not logarithmic."""
+        return self._words(self.below)
+
+    @property
+    def beside_second(self) -> Text:
+        """Return how far the first run lies from the second in words, as a share of the second."""
+        return self._words(_percent(self.value or 0.0, self.error or 0.0) if self.log else self.below)
+
+    def _words(self, percent: tuple[float, float]) -> Text:
+        value, error = abs(self.value or 0.0), self.error or 0.0
+        if self.log and value + error > FAR:
+            times, low, high = (math.exp(min(end, 50)) for end in (value, value - error, value + error))
+            ends = zip(("times", "low", "high"), (times, low, high), strict=True)
+            return Text(FACTOR, {name: paired_digits(end, times - low)[0] for name, end in ends})
+        return Text(PERCENT if self.log else PLAIN, {"difference": percent[0], "error": percent[1]})
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -294,6 +308,12 @@ def sentence(found: Difference, names: tuple[str, str], *, told_apart: bool = Tr
     if not found.distinguishable:
         return Text(AVERAGES, gaps | {"points": found.points}) if found.averages else Text(ALIKE, gaps)
     return Text(RELATIVE if relative else BETTER if told_apart else LOWER, gaps)
+
+
+def _percent(value: float, error: float) -> tuple[float, float]:
+    """Return a difference of logarithms and its error in percent, as they are printed."""
+    low, high = (math.expm1(min(end, 50)) for end in (value - error, value + error))
+    return paired_digits(100 * abs(math.expm1(min(value, 50))), 50 * (high - low))
 
 
 def paired_digits(value: float, error: float) -> tuple[float, float]:

@@ -252,6 +252,7 @@ def _steps(pair: ConfigDiff, a: Mapping[str, Said], b: Mapping[str, Said], name_
     ratio, row = batch_ratio(pair)
     if row is None or ratio is None or 1 / BATCH_APART < ratio < BATCH_APART:
         return
+    gaps: dict[str, Any]
     if row.key == "steps_per_epoch":
         gaps = {"a": name_a, "b": name_b, **dict(zip(("old", "new"), (amount(value) for value in row.values), strict=True))}
         template = N_(

@@ -12,7 +12,7 @@ from analysis.compare.as_dict import as_dict
 from analysis.compare.comparison import compare
 from analysis.compare.conditions import conditions, rounded, same
 from analysis.compare.config_diff import DIFFERENT, EQUAL, UNKNOWN, config_diff
-from analysis.compare.difference import difference, paired_digits, sentence, student_quantile
+from analysis.compare.difference import Difference, difference, paired_digits, sentence, student_quantile
 from analysis.compare.expected import rules
 from analysis.compare.group import groups
 from analysis.compare.judged import Judged, judged
@@ -288,6 +288,25 @@ def test_a_difference_of_three_percent_is_found_with_its_size():
     assert found.relative == pytest.approx(0.03, abs=0.01)
     assert told.sentence.render().startswith("a is better than b by 3")
     assert told.sentence.render().endswith("at equal steps")
+
+
+@pytest.mark.parametrize(("shift", "said"), [(0.1, "8.9 % ± 0.7"), (0.5, "33"), (1.4, "a factor of 2.4")])
+def test_a_lower_loss_is_said_as_it_can_be_whichever_run_is_the_base(shift, said):
+    a = run("a", noisy(steps_of(600), seed=1), config={"lr": 1e-3})
+    b = run("b", noisy(steps_of(600), shift=shift, seed=2), config={"lr": 2e-3})
+    told, turned = compare([a, b]), compare([a, b], base=1)
+    assert told.sentence.render() == turned.sentence.render()
+    assert told.sentence.render().startswith(f"a is better than b by {said}")
+    verdict, other = as_dict(told)["verdict"], as_dict(turned)["verdict"]
+    assert verdict["percent"] == pytest.approx(100 * (1 - 1 / (1 + shift)), abs=1)
+    assert verdict["error"] < 2
+    assert (verdict["kind"], other["kind"]) == ("worse", "better")
+    assert verdict | {"kind": ""} == other | {"kind": ""}
+
+
+def test_an_interval_that_is_wide_is_no_percentage_either():
+    found = Difference("step", "loss", 0.0, math.log(17), 9, False, None)
+    assert found.amount.render() == "a factor of 1.0 (0.1 to 17.0)"
 
 
 def test_a_difference_between_runs_that_nothing_tells_apart_is_one_of_repeats():
@@ -770,7 +789,7 @@ def test_a_difference_of_rewards_is_told_in_their_units():
     told = compare([run(name, level + wave, metric="reward", config={"lr": level}) for name, level in (("a", 1), ("b", 2))])
     assert told.sentence.render().startswith("b is better than a by 1.0")
     assert "%" not in told.sentence.render()
-    verdict = as_dict(told)["verdict"]
+    verdict, other = as_dict(told)["verdict"], as_dict(turned)["verdict"]
     assert verdict["percent"] is None
     assert verdict["difference"] == pytest.approx(1, abs=0.01)
 
