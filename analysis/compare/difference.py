@@ -37,10 +37,8 @@ UNTOLD = 1.96 * math.sqrt(2) * 0.03
 SEED_SPREAD = 0.0025  # standard deviation between two repeats of one configuration, relative; measured, see docs/compare.md
 PERCENT, PLAIN = N_("{difference} % ± {error}"), N_("{difference} ± {error}")
 FACTOR = N_("a factor of {times} ({low} to {high})")
-FAR = math.log(
-    2
-)  # from where on, with its error, a difference of logarithms is said as a factor: no loss is 140 % below another
-# `amount` is one of these three, `where` one of the messages of `EQUAL`: the interface translates them before it fills the gaps.
+FAR = math.log(2)  # from where on, with its error, a difference is said as a factor: no loss is 140 % below another
+# `amount` is one of these, `where` one of the messages of `EQUAL`: the interface translates them before it fills the gaps.
 BETTER = N_("{better} is better than {worse} by {amount} {where}")
 LOWER = N_("{better} ends {amount} below {worse} {where}, and nothing in the logs tells the two apart")
 RELATIVE = N_("{better} has fallen further: relative to its start its loss is {amount} below that of {worse} {where}")
