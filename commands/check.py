@@ -1,16 +1,19 @@
 """`cli.py check`: is the run healthy?"""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from commands.common import USAGE, file_argument, plain, print_json, refuse, verb
+from messages import N_, Text
 from server.service import diagnose_file
 from server.settings import load_settings
 from server.thresholds import BadThreshold, parse
 from storage.reader import read_file
+from storage.types import ParseReport
 
 EXIT_OF_VERDICT = {"healthy": 0, "watch": 1, "sick": 2, "failed": 2, "unreadable": 3}
 
@@ -31,9 +34,17 @@ def check(file: Path, profile: str | None, given: tuple[str, ...], data_dir: Pat
     result = read_file(file)
     diagnosis = diagnose_file(result, profile=profile, thresholds=own)
     verdict = diagnosis.verdict
-    answer = {**plain(diagnosis.to_dict()), "notes": [note.render() for note in result.report.notes]}
+    answer = {**plain(diagnosis.to_dict()), "notes": [note.render() for note in _notes(result.report)]}
     print_json({"file": str(file), **answer}) if as_json else _print_diagnosis(answer)
     sys.exit(EXIT_OF_VERDICT[verdict])
+
+
+def _notes(report: ParseReport) -> Iterator[Text]:
+    """Yield what to mind about the log: of lines that were not understood the verdict says nothing."""
+    if report.unparsed:
+        gaps = {"count": report.unparsed_count, "line": report.unparsed[0].line}
+        yield Text(N_("Lines not understood: {count}, the first is line {line}. The verdict says nothing about them."), gaps)
+    yield from report.notes
 
 
 def _print_diagnosis(answer: dict[str, Any]) -> None:

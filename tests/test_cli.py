@@ -95,6 +95,14 @@ def test_check_says_that_a_packed_file_breaks_off(tmp_path):
     assert any("breaks off" in note for note in answer["notes"])
 
 
+def test_check_says_of_which_lines_the_verdict_says_nothing(tmp_path):
+    lines = [f"step {n} loss {3 - n / 500:.4f} lr 3.0e-04" for n in range(1, 101)]
+    lines[50] = "WARNING a non-finite loss nan at step 51, the batch is skipped because of that"
+    (tmp_path / "words.log").write_text("\n".join(lines) + "\n")
+    _, answer = run("check", tmp_path / "words.log")
+    assert any("not understood: 1, the first is line 51" in note for note in answer["notes"])
+
+
 def test_check_is_healthy_on_the_healthy_sample_and_sick_on_the_sick_one():
     assert run("check", ROOT / "samples/healthy-pretrain.log")[0] == 0
     code, answer = run("check", ROOT / "samples/lr-jump-pretrain.log")
