@@ -26,7 +26,6 @@ ORDER = 220
 
 SWEEP, PAIR, PAID, REACH = "sweep", "pair", "paid_before", "reach"
 VIEWS = {"overlay": N_("Curves"), "difference": N_("Difference to the base"), "ratio": N_("Ratio to the base")}
-FEW_FACETS = 4  # columns of small multiples
 LOOK_SECONDS = 2.0  # between two looks whether runs have been judged
 STEEP = 3.0  # highest over lowest value from which y is drawn logarithmic at first
 cached = st.cache_data(max_entries=64, ttl=3600, show_spinner=False)
@@ -321,16 +320,25 @@ def _draw(
         zero = {"overlay": None, "difference": 0.0, "ratio": 1.0}[view]
         spec = compare_charts.curves(tuple(renumbered.values()), x, y, _("Run"), log=log, zero=zero)
         html.write(words.legend(told, renumbered))
+        data = {compare_charts.CURVES: frame, compare_charts.BANDS: bands}
+        key = f"curves-few-{view}-{log}"
+        st.vega_lite_chart(spec={**spec, "datasets": data}, key=key, alt=say(told.sentence), width="stretch")
     else:
         frame = compare_frames.facets(told, frame)
-        spec = compare_charts.small_multiples(x, y, _("Run"), log=log, columns=FEW_FACETS)
-    data = {compare_charts.CURVES: frame, compare_charts.BANDS: bands}
-    kind = "many" if "facet" in frame else "few"
-    st.vega_lite_chart(
-        spec={**spec, "datasets": data}, key=f"curves-{kind}-{view}-{log}", alt=say(told.sentence), width="stretch"
-    )
+        _draw_small(frame, x, y, f"{view}-{log}", log=log)
     html.quiet(" ".join(words.partings(told)[:3]))
     return frame, bands, x, y
+
+
+def _draw_small(frame: pd.DataFrame, x: str, y: str, key: str, *, log: bool) -> None:
+    """Draw small multiples, as many beside each other as the page is wide."""
+    across, up = ((float(frame[name].min()), float(frame[name].max())) for name in ("x", "smooth"))
+    spec = compare_charts.small(x, y, _("Run"), log=log, across=across, up=up)
+    with st.container(horizontal=True, key="small"):
+        for order, part in frame.groupby("order"):
+            label = str(part["facet"].iloc[0])
+            one = {**compare_charts.titled(spec, label), "datasets": {compare_charts.CURVES: part}}
+            st.vega_lite_chart(spec=one, key=f"curves-many-{key}-{order}", alt=label, width=compare_charts.PLACE_PX)
 
 
 def _expected(told: Comparison) -> None:

@@ -16,7 +16,9 @@ BASE = "gray"
 DASHES: tuple[list[int], ...] = ([1, 0], [5, 3])
 OVERLAYS = 8
 CURVE_PX, SMALL_PX, SMALL_WIDTH_PX, SCATTER_PX = 300, 96, 236, 260
+PLACE_PX, PLACE_HEIGHT_PX = 310, 140  # of a small chart with title and axes: three beside each other, one on a phone
 Spec = dict[str, Any]
+Domain = tuple[float, float]
 STROKE: dict[str, Any] = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
 
 
@@ -76,14 +78,36 @@ def curves(
 
 @lru_cache(maxsize=16)
 def small_multiples(x: str, y: str, run: str, *, log: bool, columns: int) -> Spec:
-    """Return one small chart a run, the base in grey behind each. CURVES: `order, facet, role, label, x, smooth`."""
-    scale = alt.Scale(type="log", nice=False, zero=False) if log else alt.Scale(zero=False, nice=True)
+    """Return one small chart a run in one picture. CURVES: `order, facet, role, label, x, smooth`."""
+    line = _small_lines(x, y, run, log, None, None).properties(width=SMALL_WIDTH_PX, height=SMALL_PX)
+    header = alt.Header(title=None, labelFontSize=11, labelFontWeight="bold", labelLimit=SMALL_WIDTH_PX, labelAnchor="start")
+    spec: Spec = line.facet(
+        facet=alt.Facet("facet:N", sort=alt.EncodingSortField("order", op="min"), header=header), columns=columns
+    ).to_dict()
+    return {**spec, "config": _config(), "padding": {"left": 0, "right": 4, "top": 2, "bottom": 2}}
+
+
+@lru_cache(maxsize=16)
+def small(x: str, y: str, run: str, *, log: bool, across: Domain, up: Domain) -> Spec:
+    """Return one of the small charts by itself, as wide as its place. across, up: the domains of x and y that all share."""
+    return _done(_small_lines(x, y, run, log, across, up), PLACE_HEIGHT_PX)
+
+
+def titled(spec: Spec, title: str) -> Spec:
+    """Return a chart with a title of one line, where the headers of small multiples stand."""
+    return {**spec, "title": {"text": title, "anchor": "start", "fontSize": 11, "limit": SMALL_WIDTH_PX}}
+
+
+def _small_lines(x: str, y: str, run: str, log: bool, across: Domain | None, up: Domain | None) -> alt.Chart:
+    """Return the lines of a run, the base in grey behind it."""
+    ends: dict[str, Any] = {"domain": list(up)} if up else {}
+    sides: dict[str, Any] = {"domain": list(across)} if across else {}
+    scale = alt.Scale(type="log", nice=False, zero=False, **ends) if log else alt.Scale(zero=False, nice=True, **ends)
+    wide = alt.Scale(nice=False, zero=False, **sides)
     colour = alt.Color("role:N", scale=alt.Scale(domain=["base", "run"], range=[BASE, "blue"]), legend=None)
     line = alt.Chart(alt.NamedData(name=CURVES)).mark_line(strokeWidth=1.6, clip=True)
-    line = line.encode(
-        x=alt.X(
-            "x:Q", title=None, axis=alt.Axis(labelExpr=TICK, grid=False, tickCount=3), scale=alt.Scale(nice=False, zero=False)
-        ),
+    return line.encode(
+        x=alt.X("x:Q", title=None, axis=alt.Axis(labelExpr=TICK, grid=False, tickCount=3), scale=wide),
         y=alt.Y("smooth:Q", title=None, axis=alt.Axis(tickCount=3, labelExpr=TICK), scale=scale),
         color=colour,
         detail="role:N",
@@ -92,12 +116,7 @@ def small_multiples(x: str, y: str, run: str, *, log: bool, columns: int) -> Spe
             alt.Tooltip("x:Q", title=x, format=",.6~g"),
             alt.Tooltip("smooth:Q", title=y, format=",.5~g"),
         ],
-    ).properties(width=SMALL_WIDTH_PX, height=SMALL_PX)
-    header = alt.Header(title=None, labelFontSize=11, labelFontWeight="bold", labelLimit=SMALL_WIDTH_PX, labelAnchor="start")
-    spec: Spec = line.facet(
-        facet=alt.Facet("facet:N", sort=alt.EncodingSortField("order", op="min"), header=header), columns=columns
-    ).to_dict()
-    return {**spec, "config": _config(), "padding": {"left": 0, "right": 4, "top": 2, "bottom": 2}}
+    )
 
 
 @lru_cache(maxsize=64)

@@ -65,3 +65,29 @@ def test_an_address_without_a_page_says_so_once(visit, served):
     chinese = visit(running, locale="zh-CN").open("/a/nosuch")
     chinese.page.get_by_text("没有页面“a/nosuch”").wait_for()
     expect(chinese.page.get_by_role("dialog")).to_have_count(0)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A server with eleven runs, and the address that compares them."""
+    place = tmp_path_factory.mktemp("many")
+    paths = [place / f"{n}.log" for n in range(11)]
+    for n, path in enumerate(paths):
+        path.write_text(f"Namespace(learning_rate=0.00{n + 10})\n" + canonical(60))
+    command = [sys.executable, "cli.py", "ingest", *map(str, paths), "--json", "--data-dir", str(place / "data")]
+    told = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    with serving(place / "data", place / "server.log") as running:
+        yield running, "/compare?runs=" + ",".join(one["run"] for one in told)
+
+
+@pytest.mark.parametrize(("width", "columns"), [(1300, 3), (390, 1)])
+def test_small_multiples_stand_beside_each_other_as_far_as_the_page_is_wide(visit, many, width, columns):
+    running, address = many
+    page = visit(running, width=width, height=900).open(address).settled().page
+    charts = page.locator(".st-key-small canvas, .st-key-small svg.marks")
+    expect(charts).to_have_count(10)
+    boxes = [chart.bounding_box() for chart in charts.all()]
+    assert sum(box["y"] == boxes[0]["y"] for box in boxes) == columns
+    room = page.locator(".st-key-small").bounding_box()
+    assert max(box["x"] + box["width"] for box in boxes) <= room["x"] + room["width"] + 1
+    assert page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollWidth") <= width
