@@ -46,7 +46,6 @@ FELL, FELL_ERRORS = 0.01, 4.0  # from its first to its last fifth a stretch fell
 NEAR_ROWS = 64  # behind a sudden drop that stays, within which a flat stretch is where it landed
 LITTLE_TO_LEARN = 2.5  # first loss of trained weights
 LEFT_SHARE = 0.2  # of the fall before it: a loss that moved so far has left the plateau
-LEFT_ERRORS = 6.0  # of its level: what it wanders by in between is no end of it
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def _flats(
             row = octave.row(block)
             if current is not None:
                 now, error = _level(octave, block + 1, max(3, (block + 1) // 16))
-                if abs(now - current.level) > max(LEFT_ERRORS * error, LEFT_SHARE * current.before, 0.01):
+                if abs(now - current.level) > max(4 * error, LEFT_SHARE * current.before, 0.01):
                     yield Flat(current.first, current.known, row, current.level, current.gain, current.before)
                     current, count, free = None, 0, row + 1
                 continue
