@@ -60,7 +60,9 @@ def _likeliest(lines: Lines, floors: str) -> tuple[Lines, Bounds]:
     By one floor or by two, at steps counted from 0 or from 1: the steadiest; of what is as steady, `floors` and as printed.
     """
     ways: tuple[Ways, ...] = (two_floors,) if floors == TWO else (_alone, two_floors)
-    tried = [(counted, way) for counted in lines.countings() for way in ways if next(way(counted, "remaining"), None)]
+    tried = [
+        (counted, way) for counted in lines.countings() for way in ways if next(way(counted, "remaining"), None) is not None
+    ]
     if not tried:
         return lines, _plain(lines, "remaining")
     needed = [unsteady_as(counted.thinned(MOST_LINES), "remaining", way) for counted, way in tried]

@@ -25,7 +25,7 @@ from storage.types import Run
 MOST_ARRIVALS, MOST_RUNS = 512, 1024
 FEWEST = 3  # times that rows must have arrived before a run counts as followed
 LEAST_BEAT_SECONDS, DAY_SECONDS, WEEK_SECONDS = 15.0, 86_400.0, 7 * 86_400.0
-LIVE_SECONDS = 3600.0  # a log that was not written to for so long is history, unless the run is followed
+RECENT_SECONDS = 3600.0  # a log that was not written to for so long is history, unless the run is followed
 GRAIN_SECONDS = 2.0  # by which the time of a file may lie behind that of this machine
 
 
@@ -79,7 +79,7 @@ class Arrivals:
         nothing to read, and one that is copied slowly prints another day.
         """
         head = next(iter(self._store.runs([run])), None)
-        since = self._started - LIVE_SECONDS
+        since = self._started - RECENT_SECONDS
         if head is None or head.created.timestamp() >= self._started or head.updated.timestamp() < since:
             return None
         at = max((_written(source) for source in self._store.sources(run)), default=0.0)

@@ -1,23 +1,20 @@
-"""Tags that people give to runs: kept with the run, one document a tag."""
+"""The tags of runs, to be chosen and made."""
 
 from collections.abc import Iterable, Sequence
 
 import streamlit as st
 
+from server import tags as kept
 from storage.types import Run
 from ui import state
 from ui.text import _
 
-KIND = "tag"
 MAX_CHARS = 40
 
 
 def by_run() -> dict[str, list[str]]:
     """Return the tags of each run that has some."""
-    found: dict[str, list[str]] = {}
-    for one in state.store().kept(KIND):
-        found.setdefault(one.run, []).append(one.name)
-    return found
+    return kept.by_run(state.store())
 
 
 def editor(runs: Sequence[Run], tags: dict[str, list[str]]) -> None:
@@ -42,6 +39,6 @@ def _set(key: str, runs: Iterable[str], before: set[str]) -> None:
     wanted = {tag.strip()[:MAX_CHARS] for tag in st.session_state[key] if tag.strip()}
     for run in runs:
         for tag in wanted - before:
-            state.store().keep(KIND, tag, True, run=run)
+            state.store().keep(kept.KIND, tag, True, run=run)
         for tag in before - wanted:
-            state.store().drop(KIND, tag, run=run)
+            state.store().drop(kept.KIND, tag, run=run)

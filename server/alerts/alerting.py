@@ -15,7 +15,7 @@ from server.alerts.hearing import hear
 from server.alerts.message import trial
 from server.alerts.outgoing import Outgoing
 from server.alerts.sending import send
-from server.arrivals import LIVE_SECONDS
+from server.arrivals import RECENT_SECONDS
 
 if TYPE_CHECKING:
     from server.service import Service
@@ -40,7 +40,7 @@ class Alerts:
     def start(self) -> None:
         """Begin to send; look once more at the runs of the last hour, of which an earlier process may not have told."""
         self._outgoing.start()
-        since = datetime.now(UTC) - timedelta(seconds=LIVE_SECONDS)
+        since = datetime.now(UTC) - timedelta(seconds=RECENT_SECONDS)
         for run in self._service.store.runs():
             if self._service.monitor is not None and run.updated.replace(tzinfo=UTC) > since:
                 self._service.monitor.changed(run.id)

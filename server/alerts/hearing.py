@@ -10,9 +10,10 @@ from uuid import uuid4
 
 from analysis.diagnose import Diagnosis
 from analysis.findings import Finding, Severity
+from server import tags
 from server.alerts.occurrences import Occurrence, occurrences
 from server.alerts.rules import ENDED, FAILED, GRAVITY, AlertRule, Subject, rules
-from server.arrivals import LIVE_SECONDS
+from server.arrivals import RECENT_SECONDS
 from server.finding_states import muted
 from server.glance import Glance
 from server.monitor import last_printed
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from server.service import Service
 
 BEHIND_BYTES = 1 << 20  # of a log that are not read yet: what is found until then may be long ago
-TAG = "tag"  # kind of the documents that hold the tags of runs
 
 
 def hear(service: "Service", run: str, before: Diagnosis | None, now: Diagnosis, new: Sequence[Finding]) -> bool:
@@ -59,8 +59,7 @@ def _to_keep(
 ) -> list[tuple[Alert, list[str]]]:
     """Return what is alerted, each with its channels: what some rule is about and was not told in the rule's quiet period."""
     moment, kept = datetime.now(UTC), []
-    tags = frozenset(one.name for one in service.store.kept(TAG, run.id))
-    subject = Subject(run.name, project_of(service.store, run.id), tags)
+    subject = Subject(run.name, project_of(service.store, run.id), tags.of_run(service.store, run.id))
     mine = [rule for rule in wanted if rule.covers(subject)]
     for one in found:
         last = [alert for alert in told if _as_grave(alert, one)]
@@ -101,7 +100,7 @@ def is_live(service: "Service", run: Run) -> bool:
     states = [_stat(source) for source in files]
     if not files or any(_behind(source, state) for source, state in zip(files, states, strict=True)):
         return False
-    since = max(run.created.replace(tzinfo=UTC).timestamp(), time.time() - LIVE_SECONDS)
+    since = max(run.created.replace(tzinfo=UTC).timestamp(), time.time() - RECENT_SECONDS)
     written = any(state is not None and state.st_mtime > since for state in states)
     return written or service.arrivals.silent(run.id) is not None or _printed(service, run)
 
@@ -122,4 +121,4 @@ def _printed(service: "Service", run: Run) -> bool:
     """Say whether the last row is of the last hour, by a clock that is UTC or that of this machine."""
     printed = last_printed(service.store, run.id, run.last_step)
     clocks = (datetime.now(), datetime.now(UTC).replace(tzinfo=None))
-    return printed is not None and any(0 <= (clock - printed).total_seconds() < LIVE_SECONDS for clock in clocks)
+    return printed is not None and any(0 <= (clock - printed).total_seconds() < RECENT_SECONDS for clock in clocks)

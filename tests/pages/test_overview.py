@@ -2,6 +2,7 @@
 
 import pytest
 
+from server import tags as kept_tags
 from tests.pages.helpers import canonical, take, words
 from ui import listing, search, tags
 
@@ -57,7 +58,7 @@ def test_a_search_keeps_what_has_all_words(shop, app):
 def test_settings_values_verdicts_and_tags_are_found(shop):
     for rate in ("5e-4", "1e-3"):
         run = judged(shop, f"Namespace(lr={rate}, batch_size=16)\n{canonical()}", f"lr {rate}.log")
-        shop.store.keep(tags.KIND, f"t{rate}", True, run=run)
+        shop.store.keep(kept_tags.KIND, f"t{rate}", True, run=run)
     lines, given = shop.board.lines(), tags.by_run()
 
     def names(text: str) -> list[str]:

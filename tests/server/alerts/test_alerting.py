@@ -186,6 +186,7 @@ def test_an_alert_that_was_lost_between_diagnosis_and_outbox_is_made_up_for_at_t
     try:
         again.start()
         wait_for(lambda: alerts(again))
+        assert kinds(again) == ["non_finite"]
     finally:
         again.close()
 
