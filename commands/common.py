@@ -3,17 +3,20 @@
 import importlib
 import json
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
+from messages import Text
 from server.answers import UnknownMetric
-from server.desk import Desk, open_desk
+from server.desk import Desk, Here, open_desk
 from server.service import Service
-from server.settings import SettingsError, load_settings
+from server.settings import Settings, SettingsError, load_settings
 from storage.reading import formats
 from storage.store import StoreError, UnknownRun
 from storage.types import UnreadableLog
@@ -72,6 +75,27 @@ def open_service(data_dir: Path | None) -> Service:
 def desk_of(data_dir: Path | None) -> Desk:
     """Open the store, or the server that has it."""
     return open_desk(load_settings(data_dir=data_dir))
+
+
+def desk_for(stack: ExitStack, runs: Sequence[str], data_dir: Path | None) -> Desk:
+    """Return the store or the server that has it, for files alone a store of their own that is gone afterwards."""
+    if all(Path(run).is_file() for run in runs):
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="runvitals-"))
+        desk: Desk = Here(Service.open(Settings(data_dir=Path(folder))))
+    else:
+        desk = desk_of(data_dir)
+    stack.callback(desk.close)
+    return desk
+
+
+def run_of(desk: Desk, run: str) -> str:
+    """Return a run by what it is called; a file is read first. Raises UnreadableLog."""
+    if not Path(run).is_file():
+        return run
+    found = desk.read(Path(run))[0]
+    if "error" in found:
+        raise UnreadableLog(found["error"], Text("{sentence}", {"sentence": found["message"]}))
+    return str(found["run"])
 
 
 def plain(value: Any) -> Any:

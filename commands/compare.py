@@ -1,6 +1,5 @@
 """`cli.py compare`: runs or files side by side: what differs, whether that is fair, and which is better by how much."""
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,14 +8,8 @@ from typing import Any
 import click
 
 from analysis.compare.align import AXES
-from analysis.compare.as_dict import as_dict
 from analysis.ledger import readable
-from commands.common import USAGE, open_service, plain, print_json, refuse, verb
-from server.compare import comparison
-from server.costs import Wishes
-from server.service import Service
-from server.settings import Settings
-from storage.intake.ingest import ingest_file
+from commands.common import USAGE, desk_for, plain, print_json, refuse, run_of, verb
 
 UNITS = {"tokens_per_second": "tokens/s", "samples_per_second": "samples/s", "steps_per_second": "steps/s"}
 UNITS |= {"step": "steps", "tokens": "tokens", "samples": "samples", "hours": "h", "gpu_hours": "GPU-hours", "money": "money"}
@@ -42,35 +35,15 @@ def compare(
     as_json: bool,
 ) -> None:
     """Compare RUNs, each a file or a run in the store (id or name), with the first of them."""
+    asked = {"axis": axis, "metric": metric, "reach": reach, "gpus": gpus, "price": price}
     with ExitStack() as stack:
-        service = _service(stack, runs, data_dir)
-        ids = [_run_id(service, run) for run in runs]
-        lead = ids[0] if base is None else ids[runs.index(base)] if base in runs else _run_id(service, base)
-        wishes = Wishes(gpus=gpus, price=price)
-        if lead not in ids:
-            ids.append(lead)
+        desk = desk_for(stack, runs, data_dir)
+        ids = {run: run_of(desk, run) for run in [*runs, *([base] if base else [])]}
         try:
-            told = comparison(service, ids, base=lead, wishes=wishes, axis=axis, metric=metric, reach=reach)
+            answer = plain(desk.compare([ids[run] for run in runs], ids[base] if base else None, asked))
         except ValueError as error:
             refuse(str(error), USAGE, type(error).__name__, as_json)
-    answer = plain(as_dict(told))
     print_json(answer) if as_json else _print(answer)
-
-
-def _service(stack: ExitStack, runs: tuple[str, ...], data_dir: Path | None) -> Service:
-    """Return the store, or for files alone one of their own that is gone afterwards."""
-    if all(Path(run).is_file() for run in runs):
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="runvitals-"))
-        service = Service.open(Settings(data_dir=Path(folder)))
-    else:
-        service = open_service(data_dir)
-    stack.callback(service.close)
-    return service
-
-
-def _run_id(service: Service, run: str) -> str:
-    path = Path(run)
-    return ingest_file(service.store, path, name=path.name).run_id if path.is_file() else service.find_run(run)
 
 
 def _print(answer: dict[str, Any]) -> None:

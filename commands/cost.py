@@ -1,12 +1,13 @@
 """`cli.py cost`: when a run is done, what it costs, what was wasted."""
 
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
-from commands.common import USAGE, open_service, plain, print_json, refuse, verb
+from commands.common import USAGE, desk_of, plain, print_json, refuse, verb
 from server.costs import Outlook, Wishes, outlook
 from server.service import cost_file
 from server.settings import load_settings
@@ -32,22 +33,22 @@ from storage.types import UnreadableLog
 @click.option("--lost", "lost_hours", type=float, default=1.0, help="Hours lost with each failure (default 1).")
 def cost(run: str, data_dir: Path | None, as_json: bool, **wishes: Any) -> None:
     """Say when RUN (a file, or a run in the store by id or name) is done, what it costs and what was wasted."""
-    wish = Wishes(**wishes)
     try:
-        if Path(run).is_file():
-            told = cost_file(read_file(Path(run)), wish, data_dir=load_settings(data_dir=data_dir).data_dir)
-        else:
-            service = open_service(data_dir)
-            try:
-                told = service.cost(service.find_run(run), wish)
-            finally:
-                service.close()
+        answer = plain(_of_file(Path(run), wishes, data_dir) if Path(run).is_file() else _of_run(run, wishes, data_dir))
     except ValueError as error:
         if isinstance(error, UnreadableLog):
             raise
         refuse(str(error), USAGE, type(error).__name__, as_json)
-    answer = plain(told.to_dict())
     print_json({"run": run, **answer}) if as_json else _print_costs(run, answer)
+
+
+def _of_file(path: Path, wishes: dict[str, Any], data_dir: Path | None) -> dict[str, Any]:
+    return cost_file(read_file(path), Wishes(**wishes), data_dir=load_settings(data_dir=data_dir).data_dir).to_dict()
+
+
+def _of_run(run: str, wishes: dict[str, Any], data_dir: Path | None) -> dict[str, Any]:
+    with closing(desk_of(data_dir)) as desk:
+        return desk.cost(run, wishes)
 
 
 def _print_costs(run: str, answer: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def _choose(place: DeltaGenerator) -> tuple[list[Run], str | None]:
         return runs, None
     with place:
         names = {run.id: _("Base: {run}").format(run=run.name) for run in runs}
-        usual = next((run for run in pinned if run in chosen), None) or compare.usual_base(runs)
+        usual = next((run for run in pinned if run in chosen), None) or compare.usual_base(service.get(), runs)
         base = state.pick("base", _("Base"), names, usual, width=320)
         _prices()
     return runs, base
@@ -105,7 +105,7 @@ def comparison_of(
 
 def _body(runs: list[Run], base: str | None) -> None:
     store = state.store()
-    growing = tuple(run.id for run in runs if state.is_growing(run))
+    growing = tuple(sorted(state.growing(runs)))
     given = repr(subjects.all_given(store, [run.id for run in runs]))
     held = {run for one in baselines.baselines(store) for run in one.runs}
     gpus, price = _paid()
@@ -233,7 +233,7 @@ def _fairness(told: Comparison) -> None:
 
 def _curves(told: Comparison) -> None:
     html.section(_("Curves"))
-    with st.container(horizontal=True, vertical_alignment="center", key="controls"):
+    with st.container(horizontal=True, vertical_alignment="center", key="curves-bar"):
         view = _view(told)
         smooth = st.toggle(_("Smooth"), value=True, key="cmp_smooth", bind="query-params")
         grouped = bool(told.groups and max(map(len, told.groups)) > 1) and st.toggle(
@@ -335,9 +335,8 @@ def _draw_small(frame: pd.DataFrame, x: str, y: str, key: str, *, log: bool) -> 
     across, up = ((float(frame[name].min()), float(frame[name].max())) for name in ("x", "smooth"))
     spec = compare_charts.small(x, y, _("Run"), log=log, across=across, up=up)
     with st.container(horizontal=True, key="small"):
-        for order, part in frame.groupby("order"):
-            label = str(part["facet"].iloc[0])
-            one = {**compare_charts.titled(spec, label), "datasets": {compare_charts.CURVES: part}}
+        for order, label, lines in compare_frames.small(frame):
+            one = {**compare_charts.titled(spec, label), "datasets": {compare_charts.CURVES: lines}}
             st.vega_lite_chart(spec=one, key=f"curves-many-{key}-{order}", alt=label, width=compare_charts.PLACE_PX)
 
 

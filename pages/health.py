@@ -61,7 +61,7 @@ def page() -> None:
 
 def _interval(run: Run) -> int:
     words = {str(n): _("Live: every {n} s").format(n=n) if n else _("Live: off") for n in state.LIVE_SECONDS}
-    return int(state.pick("live", _("Live"), words, "2" if state.is_growing(run) else "0", width=140))
+    return int(state.pick("live", _("Live"), words, "2" if state.growing([run]) else "0", width=140))
 
 
 def body(run_id: str, segment: int | None, profile: str) -> None:

@@ -1,11 +1,14 @@
 """What the command line and the HTTP interface say of runs, as plain values that JSON takes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import pyarrow.compute as pc
 
+from analysis.compare.as_dict import as_dict
+from server.compare import comparison
+from server.costs import Wishes
 from server.lanes import clocks_of
 from server.monitor import heartbeats
 from server.service import Service
@@ -90,6 +93,26 @@ def read(service: Service, found: Any) -> dict[str, Any]:
     rows = sum(lane.rows for lane in service.store.lanes(found.run))
     verdict = str(service.diagnosis(found.run).verdict)
     return {"file": found.file, "run": found.run, "known": found.known, "rows": rows, "verdict": verdict}
+
+
+def cost(service: Service, name: str, wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return time and cost of a run (id or unambiguous name); `wishes` are the fields of `Wishes`.
+
+    Raises UnknownRun, ValueError for a wish that can't be.
+    """
+    return service.cost(service.find_run(name), Wishes(**wishes)).to_dict()
+
+
+def compare(service: Service, names: Sequence[str], base: str | None, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the comparison of runs (ids or unambiguous names) with `base`, the first of them by default.
+
+    asked: `axis, metric, reach, gpus, price`, each None where it is not asked for. Raises UnknownRun, ValueError.
+    """
+    runs = [service.find_run(name) for name in names]
+    lead = runs[0] if base is None else service.find_run(base)
+    wishes = Wishes(gpus=asked["gpus"], price=asked["price"])
+    view = {name: asked[name] for name in ("axis", "metric", "reach")}
+    return as_dict(comparison(service, runs if lead in runs else [*runs, lead], base=lead, wishes=wishes, **view))
 
 
 def _run(run: Run, lanes: list[Lane]) -> dict[str, Any]:

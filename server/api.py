@@ -11,6 +11,7 @@ from starlette.responses import Response
 from messages import N_, Text
 from server import answers, service
 from server.guard import BadRequest, answer
+from storage.store import UnknownRun
 
 MAX_COMMAND_BYTES = 1 << 16
 
@@ -33,7 +34,7 @@ async def series(request: Request) -> Response:
 
 async def read(request: Request) -> Response:
     """Read a file or folder of this machine: `{"path": …, "name": …}`; answer with what became of each log."""
-    command = await _command(request)
+    command = await _command_with_path(request)
 
     def reading() -> list[dict[str, Any]]:
         found = service.get().read_path(Path(command["path"]), name=command.get("name"))
@@ -44,7 +45,7 @@ async def read(request: Request) -> Response:
 
 async def follow(request: Request) -> Response:
     """Follow a file of this machine (POST) or no more (DELETE): `{"path": …}`; answer with its run, null while it has none."""
-    path = (await _command(request))["path"]
+    path = (await _command_with_path(request))["path"]
 
     def following() -> dict[str, Any]:
         watcher = service.get().watcher
@@ -59,6 +60,25 @@ async def follow(request: Request) -> Response:
     return answer(await anyio.to_thread.run_sync(following))
 
 
+async def ask(request: Request) -> Response:
+    """Answer with what a run costs, or how runs compare: `{"run" or "runs", …}`, as `server.answers` takes it."""
+    command = await _command(request)
+
+    def asking() -> dict[str, Any]:
+        try:
+            if "run" in command:
+                return answers.cost(service.get(), command["run"], command["wishes"])
+            return answers.compare(service.get(), command["runs"], command["base"], command["asked"])
+        except UnknownRun:  # which is a KeyError too
+            raise
+        except ValueError as error:
+            raise BadRequest(Text("{sentence}", {"sentence": str(error)}), code="wish") from error
+        except (KeyError, TypeError) as error:
+            raise BadRequest(Text(N_("The request names no run, or asks what there is not."))) from error
+
+    return answer(await anyio.to_thread.run_sync(asking))
+
+
 async def _command(request: Request) -> dict[str, Any]:
     body = b""
     async for piece in request.stream():
@@ -69,6 +89,13 @@ async def _command(request: Request) -> dict[str, Any]:
         command = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadRequest(Text(N_("The request is no JSON."))) from error
-    if not isinstance(command, dict) or not isinstance(command.get("path"), str) or not command["path"].startswith("/"):
+    if not isinstance(command, dict):
+        raise BadRequest(Text(N_("The request is no JSON.")))
+    return command
+
+
+async def _command_with_path(request: Request) -> dict[str, Any]:
+    command = await _command(request)
+    if not isinstance(command.get("path"), str) or not command["path"].startswith("/"):
         raise BadRequest(Text(N_("The request must name a path, from / on.")))
     return command

@@ -7,7 +7,7 @@ import secrets
 import select
 import ssl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
@@ -39,6 +39,12 @@ class Desk(Protocol):
 
     def series(self, run: str, metric: str) -> dict[str, list[Any]]:
         """Return every point of a metric. Raises UnknownRun, UnknownMetric."""
+
+    def cost(self, run: str, wishes: Answer) -> Answer:
+        """Return time and cost of a run, as `answers.cost`. Raises UnknownRun, ValueError."""
+
+    def compare(self, runs: Sequence[str], base: str | None, asked: Answer) -> Answer:
+        """Return the comparison of runs, as `answers.compare`. Raises UnknownRun, ValueError."""
 
     def read(self, path: Path) -> list[Answer]:
         """Read a file or folder; return what became of each log."""
@@ -77,6 +83,14 @@ class Here:
     def series(self, run: str, metric: str) -> dict[str, list[Any]]:
         """Return every point of a metric."""
         return answers.series(self._service, run, metric)
+
+    def cost(self, run: str, wishes: Answer) -> Answer:
+        """Return time and cost of a run."""
+        return answers.cost(self._service, run, wishes)
+
+    def compare(self, runs: Sequence[str], base: str | None, asked: Answer) -> Answer:
+        """Return the comparison of runs."""
+        return answers.compare(self._service, runs, base, asked)
 
     def read(self, path: Path) -> list[Answer]:
         """Read a file or folder."""
@@ -136,6 +150,14 @@ class There:
         points: dict[str, list[Any]] = self._ask("GET", f"/api/v1/runs/{quote(run, safe='')}/series/{quote(metric)}")
         return points
 
+    def cost(self, run: str, wishes: Answer) -> Answer:
+        """Return time and cost of a run."""
+        return self._asked({"run": run, "wishes": wishes})
+
+    def compare(self, runs: Sequence[str], base: str | None, asked: Answer) -> Answer:
+        """Return the comparison of runs."""
+        return self._asked({"runs": list(runs), "base": base, "asked": asked})
+
     def read(self, path: Path) -> list[Answer]:
         """Let the server read a file or folder."""
         found: list[Answer] = self._ask("POST", "/api/v1/read", {"path": str(path.absolute())})
@@ -161,6 +183,10 @@ class There:
 
     def close(self) -> None:
         """Nothing to let go of: each question has a connection of its own."""
+
+    def _asked(self, question: Answer) -> Answer:
+        found: Answer = self._ask("POST", "/api/v1/ask", question)
+        return found
 
     def _ask(self, method: str, path: str, body: Any = None, *, seconds: float = PATIENCE_SECONDS) -> Any:
         """Return the answer to a request. Raises what the store itself would raise, StoreError for all else."""
@@ -191,7 +217,7 @@ class There:
 
 def _as_error(code: str, sentence: str) -> Exception:
     known = {"unknown_run": UnknownRun, "unknown_metric": UnknownMetric, "no_file": FileNotFoundError}
-    known |= {"not_readable": PermissionError}
+    known |= {"not_readable": PermissionError, "wish": ValueError}
     if code in known:
         return known[code](sentence)
     said = Text("{sentence}", {"sentence": sentence})

@@ -39,7 +39,7 @@ def guarded(handler: Handler, *, post: bool = False, own: bool = False) -> Handl
     """Return a handler that answers only those who may: `post` changes runs, `own` is for this server's command line."""
 
     async def answered(request: Request) -> Response:
-        refusal = _refused(request, post=post or own, own=own)
+        refusal = _refused(request, post=post, own=own)
         if refusal is not None:
             return refusal
         try:

@@ -588,10 +588,10 @@ class Store:
         with self._change() as cursor:
             save_watched(cursor, folder, None)
 
-    def sources(self, run_id: str | None = None, *, claim: str | None = None) -> list[Source]:
-        """Return every file and stream that was read: for a run and its lanes, of a claim, or all there are."""
+    def sources(self, runs: str | Sequence[str] | None = None, *, claim: str | None = None) -> list[Source]:
+        """Return every file and stream that was read: for a run (or several) and its lanes, of a claim, or all there are."""
         with self._reading() as cursor:
-            return load_sources(cursor, run_id, claim)
+            return load_sources(cursor, [runs] if isinstance(runs, str) else runs, claim)
 
     def lanes(self, run_id: str) -> list[Lane]:
         """Return the lanes of a run by rank; a run of one file is its only lane."""

@@ -122,6 +122,15 @@ def test_an_empty_store_says_how_a_log_comes_into_it(tmp_path):
     assert "ingest FILE" in told.stderr
 
 
+def test_series_of_a_file_needs_no_store(tmp_path):
+    code, points = run("series", canonical_log(tmp_path, ["3.5", "nan", "2.5"]), "loss", "--data-dir", tmp_path / "none")
+    assert (code, points["step"]) == (0, [1, 2, 3])
+    assert points["value"][::2] == [3.5, 2.5]
+    assert not (tmp_path / "none" / "runvitals.duckdb").exists()
+    (tmp_path / "empty.log").write_bytes(b"")
+    assert run("series", tmp_path / "empty.log", "loss", "--data-dir", tmp_path / "none")[0] == 3
+
+
 def test_ingest_runs_and_series_agree_and_the_same_file_is_not_doubled(tmp_path):
     path = canonical_log(tmp_path, ["3.1", "nan", "2.9"])
     store = ("--data-dir", tmp_path / "data")

@@ -140,7 +140,7 @@ def to_html(told: Comparison, curves: bytes) -> bytes:
         tag("h2", escape(_("Expected and observed")), "rv-section"),
         "".join(words.expected(told)),
         tag("h2", escape(_("Settings that differ")), "rv-section"),
-        settings.to_html(index=False, escape=True, border=0, classes="rv-table"),
+        tag("div", settings.to_html(index=False, escape=True, border=0, classes="rv-table"), "rv-scroll", tabindex="0"),
     ]
     out.write(f'<!doctype html><html lang="{language().replace("_", "-")}"><head><meta charset="utf-8">')
     out.write(f"<title>{escape(say(told.sentence))[:200]}</title><style>:root{{color-scheme:light dark}}")

@@ -1,12 +1,13 @@
 """From a comparison to what its charts and tables draw: labels, lines over the chosen x, differences, the table of figures."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from analysis.compare.align import EQUAL, Aligned, aligned, axis_of
 from analysis.compare.comparison import Comparison
@@ -14,9 +15,10 @@ from analysis.compare.fairness import DATA_AXES
 from analysis.compare.group import band
 from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNKNOWN, WORSE
 from messages import N_, Text
+from ui import series
 from ui.text import _, language, number
 
-POINTS = 400  # of a line
+POINTS, SMALL_POINTS = 400, 200  # of a line; of one in a small chart
 WIDEST = 300.0  # percent from end to end of an interval that is told
 SMOOTHED = 50  # parts of a line whose mean is the strong line
 WORDS = {
@@ -161,6 +163,20 @@ def facets(told: Comparison, frame: pd.DataFrame) -> pd.DataFrame:
     behind["order"] = np.repeat(names[:, 0].astype(int), len(base))
     behind = behind.assign(facet=np.repeat(names[:, 1], len(base)), role="base")
     return pd.concat([behind, runs.assign(facet=runs["label"], role="run")], ignore_index=True)
+
+
+def small(frame: pd.DataFrame) -> Iterator[tuple[int, str, pa.Table]]:
+    """Yield the chart of each run of `facets`: its place in the drawn order, its label, its lines `role, label, x, smooth`.
+
+    They are as thin as such a chart shows, and words stand in them once: of 20 runs, a page would else weigh megabytes.
+    """
+    thin = frame.groupby(["order", "role"], sort=False).cumcount() % (POINTS // SMALL_POINTS) == 0
+    words = [pa.array(frame.loc[thin, name]).dictionary_encode() for name in ("role", "label")]
+    numbers = series.compact(frame.loc[thin, ["x", "smooth"]])
+    table = pa.table({"role": words[0], "label": words[1], **{name: numbers[name] for name in numbers.column_names}})
+    orders = frame.loc[thin, "order"].to_numpy()
+    for order, label in frame.drop_duplicates("order")[["order", "facet"]].itertuples(index=False):
+        yield int(order), str(label), table.filter(pa.array(orders == order)).unify_dictionaries()
 
 
 def forest(told: Comparison) -> pd.DataFrame:

@@ -5,7 +5,7 @@ Parameters whose values are words in the page (run, segment, live interval) are 
 binding would put the translated label into the URL. Numbers and switches use `bind="query-params"`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -210,18 +210,21 @@ def metric_title(name: str) -> str:
     return f"{_(known.title)} ({known.unit})" if known.unit else _(known.title)
 
 
-def is_growing(run: Run) -> bool:
-    """Say whether new rows may still come: its source is followed, it is not finished, its last rows are fresh."""
-    finished = run.total_steps is not None and (run.last_step or 0) >= run.total_steps
-    if finished or datetime.now(UTC) - text.as_utc(run.updated) >= STILL_GROWING:
-        return False
+def growing(runs: Sequence[Run]) -> frozenset[str]:
+    """Return which runs (ids) may still get rows: sources that are followed, not finished, their last rows fresh."""
+    open_ended = [run for run in runs if run.total_steps is None or (run.last_step or 0) < run.total_steps]
+    fresh = [run.id for run in open_ended if datetime.now(UTC) - text.as_utc(run.updated) < STILL_GROWING]
+    if not fresh:
+        return frozenset()
     watcher = service.get().watcher
     folders = [status.watched.folder for status in (watcher.status if watcher else ())]
     # A source without a device is a stream that somebody sends.
-    return any(
-        source.device == 0 or any(Path(source.path).is_relative_to(folder) for folder in folders)
-        for source in store().sources(run.id)
-    )
+    followed = [
+        source
+        for source in store().sources(fresh)
+        if source.device == 0 or any(Path(source.path).is_relative_to(folder) for folder in folders)
+    ]
+    return frozenset(fresh) & {name for source in followed for name in (source.run, source.job)}
 
 
 def pick_run() -> Run | None:

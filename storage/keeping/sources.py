@@ -115,12 +115,14 @@ def _run(cursor: duckdb.DuckDBPyConnection, sql: str, sources: Sequence[Source])
     return cursor.execute(sql.format(", ".join([_VALUES] * len(sources))), values).fetchall()
 
 
-def load_sources(cursor: duckdb.DuckDBPyConnection, run: str | None = None, claim: str | None = None) -> list[Source]:
-    """Return sources by run and generation: those of a run and its lanes, of a claim, or all there are."""
-    mine = "(run = $run or job = $run or job = (select max(job) from sources where run = $run))"
-    tests = {mine: run, "claim = $claim": claim}
+def load_sources(
+    cursor: duckdb.DuckDBPyConnection, runs: Sequence[str] | None = None, claim: str | None = None
+) -> list[Source]:
+    """Return sources by run and generation: those of runs and their lanes, of a claim, or all there are."""
+    mine = "(run in $runs or job in $runs or job in (select job from sources where run in $runs))"
+    tests = {mine: runs, "claim = $claim": claim}
     where = " and ".join(test for test, value in tests.items() if value is not None) or "true"
-    values = {name: value for name, value in (("run", run), ("claim", claim)) if value is not None}
+    values = {name: value for name, value in (("runs", runs), ("claim", claim)) if value is not None}
     sql = f"select {_COLUMNS} from sources where {where} order by run, generation"
     return [Source(*values) for values in cursor.execute(sql, values or None).fetchall()]
 

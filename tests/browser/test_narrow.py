@@ -91,3 +91,24 @@ def test_small_multiples_stand_beside_each_other_as_far_as_the_page_is_wide(visi
     room = page.locator(".st-key-small").bounding_box()
     assert max(box["x"] + box["width"] for box in boxes) <= room["x"] + room["width"] + 1
     assert page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_runs_under_the_logo_is_not_seen(visit, served, scheme):
+    running, run = served
+    page = visit(running, **PHONE, scheme=scheme).open(f"/health?run={run}").page
+    ground = page.locator(".stApp").evaluate("element => getComputedStyle(element).backgroundColor")
+    expect(page.locator("[data-testid=stHeader]")).to_have_css("background-color", ground)
+
+
+def test_the_report_of_a_comparison_fits_a_phone(visit, many, tmp_path):
+    running, address = many
+    window = visit(running, **PHONE).open(address).settled()
+    window.page.locator(".st-key-export button").first.click()
+    with window.page.expect_download() as told:
+        window.page.get_by_role("button", name="HTML report").click()
+    told.value.save_as(tmp_path / "report.html")
+    report = window.context.new_page()
+    report.set_content((tmp_path / "report.html").read_text())
+    report.locator("h2").last.wait_for()
+    assert report.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]

@@ -166,13 +166,13 @@ def test_only_what_is_followed_grows(shop, tmp_path):
     from ui import state
 
     uploaded = take(shop, canonical(100, plan=5000), "up.log")
-    assert not state.is_growing(shop.store.run(uploaded))
+    assert not state.growing([shop.store.run(uploaded)])
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "live.log").write_text(canonical(80, plan=4000))
     shop.watcher = Watcher(shop.store, [Watched(str(tmp_path / "logs"))])
     shop.watcher.drain()
     live = next(run for run in shop.store.runs() if run.name == "live.log")
-    assert state.is_growing(live)
+    assert state.growing([live, shop.store.run(uploaded)]) == {live.id}
 
 
 @pytest.mark.parametrize(

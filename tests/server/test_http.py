@@ -232,7 +232,7 @@ def test_without_a_token_only_programs_on_this_machine_may(server, headers):
 
 def test_a_wrong_token_and_commands_without_the_own_token_are_refused(server):
     assert ask(server, "GET", "/api/v1/runs", Authorization="Bearer wrong")[0] == 401
-    for path in ("/api/v1/read", "/api/v1/follow"):
+    for path in ("/api/v1/read", "/api/v1/follow", "/api/v1/ask"):
         assert ask(server, "POST", path, json.dumps({"path": "/etc/passwd"}))[0] == 403
 
 
@@ -268,6 +268,25 @@ def test_the_command_line_works_through_the_server(server, tmp_path):
     assert cli(server, "series", first["run"], "colour")[1]["error"] == "UnknownMetric"
     assert cli(server, "series", "nobody", "loss")[1]["error"] == "UnknownRun"
     assert cli(server, "ingest", tmp_path / "nowhere.log")[0] == 4
+
+
+def test_cost_and_compare_ask_the_server_as_they_ask_the_store(server, tmp_path):
+    stored, beside = tmp_path / "stored.log", tmp_path / "beside.log"
+    stored.write_text(lines(100, 160))
+    beside.write_text(lines(100, 170))
+    _, (run,) = cli(server, "ingest", stored)
+    _, by_file = cli(server, "cost", stored, "--gpus", 2, "--price", 3)
+    code, by_run = cli(server, "cost", run["run"], "--gpus", 2, "--price", 3)
+    assert code == 0
+    assert by_run["epoch_time_meaning"] == by_file["epoch_time_meaning"]
+    assert by_run["elapsed_s"] == by_file["elapsed_s"]
+    assert cli(server, "cost", run["run"], "--price", -1)[1]["error"] == "ValueError"
+    code, told = cli(server, "compare", run["run"], beside, "--base", beside)
+    assert code == 0
+    assert [one["name"] for one in told["runs"]] == ["stored", "beside"]
+    assert told["base"] == told["runs"][1]["run"]
+    assert cli(server, "compare", run["run"], "nobody")[1]["error"] == "UnknownRun"
+    assert cli(server, "compare", run["run"], beside, "--gpus", 0)[1]["error"] == "ValueError"
 
 
 def test_the_standard_input_goes_to_the_server(server):
