@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from server import address, receive, service, sockets
+from server import address, receive, service, sockets, words
 
 # Imported at start so that the first page does not pay for them (0.8–3 s CPU).
 HEAVY_MODULES = ("numpy", "pandas", "pyarrow", "duckdb", "altair")
@@ -26,6 +26,7 @@ def serving(url: Callable[[], str]) -> Callable[[Any], AbstractAsyncContextManag
         """Open the service, freeze the start-up heap, say where the server is; close the service at the end."""
         for name in HEAVY_MODULES:
             importlib.import_module(name)
+        words.load()
         await anyio.to_thread.run_sync(service.start)
         data_dir = service.get().settings.data_dir
         here = address.Address(url(), address.local_token(), os.getpid())

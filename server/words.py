@@ -41,6 +41,13 @@ def catalogue(language: str) -> Mapping[str, Any]:
     return {m.id if isinstance(m.id, str) else m.id[0]: m.string for m in messages if m.id and m.string and not m.fuzzy}
 
 
+def load() -> None:
+    """Read all catalogues and what Babel knows of the languages, so that no page has to (0.1–0.5 s CPU)."""
+    for language in LANGUAGES:
+        catalogue(language)
+        number(0.5, language)
+
+
 def translate(message: str, language: str) -> str:
     """Return a message in a language; without a translation it stays English."""
     found = catalogue(language).get(message, message)
