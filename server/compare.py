@@ -1,36 +1,62 @@
 """Runs of the store side by side: comparisons, and what many runs show together."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.compare.comparison import Comparison, compare
-from analysis.compare.conditions import light_conditions
+from analysis.compare.comparison import MOST, Comparison, compare
+from analysis.compare.conditions import kinds, light_conditions
+from analysis.compare.fairness import Reason
 from analysis.compare.judged import Judged, judged
-from analysis.compare.subject import HIGHER_IS_BETTER, Subject
+from analysis.compare.one_experiment import left_out, strangers
+from analysis.compare.subject import ALIKE, HIGHER_IS_BETTER, Subject, names_of
 from analysis.compare.sweep import Sweep, sweep
 from analysis.compare.target import target_of
 from analysis.ledger import ledger
+from messages import N_, Text
 from server.costs import Wishes
 from server.glance import Glance
 from server.service import Service
-from server.subjects import subjects_of
+from server.subjects import all_given, subjects_of
 from storage.types import Run
 
 JUDGED_ROWS = 100_000  # of all runs together, up to which those that are not yet judged are judged now
+COMPARED = frozenset({"loss", "logits_loss", "eval_loss", "reward"})  # one of which a base must share with the others
+LONGER = 1.2  # last step of one run over that of another, from which on their ends are not alike
+OTHER_LENGTHS = N_(
+    "the result is that at the end of each run, after {least:,} to {most:,} steps: longer runs may be ahead for that alone"
+)
 RESULT, NAME = "_result", "_name"  # columns of a sweep's table beside the settings
 
 
-def usual_base(runs: Sequence[Run]) -> str:
-    """Return the run (id) that the others stand beside unless a person chooses: the first with rows enough to tell something.
+def usual_base(service: Service, runs: Sequence[Run]) -> str:
+    """Return the run (id) that the others stand beside unless a person chooses: the first of those that tell most.
 
-    That is half of what the middle run has: a run that ended after two lines makes every difference unknown.
+    That is one that did not break down, prints much the same things as most others, has at least half the rows of the middle
+    one of these (one that ended after two lines makes every difference unknown), and prints a loss that most print.
     """
-    middle = sorted(run.rows for run in runs)[len(runs) // 2]
-    return next(run.id for run in runs if 2 * run.rows >= middle)
+    broken = _broken(service, runs)
+    printed = service.store.latest([run.id for run in runs]).groupby("run")["metric"].agg(set).to_dict()
+    names = {run.id: {name for name in printed.get(run.id, ()) if not name.startswith("eval_")} for run in runs}
+
+    def rank(run: Run) -> tuple[bool, int, bool, int]:
+        mine = names[run.id]
+        alike = [other for other in runs if len(mine & names[other.id]) >= ALIKE * len(mine | names[other.id])]
+        middle = sorted(other.rows for other in alike)[len(alike) // 2]
+        shared = sum(bool(printed.get(other.id, set()) & printed.get(run.id, set()) & COMPARED) for other in runs)
+        return run.id in broken, -len(alike), 2 * run.rows < middle, -shared
+
+    return min(runs, key=rank).id
+
+
+def _broken(service: Service, runs: Sequence[Run]) -> set[str]:
+    """Return the runs (ids) of which a kept diagnosis says that they broke down."""
+    kept = service.store.diagnoses([run.id for run in runs], service.settings.profile)
+    return {run.id for run in runs if run.id in kept and judged(kept[run.id], max(run.segments, 1) - 1, None).said is not None}
 
 
 def comparison(
@@ -111,20 +137,54 @@ def _judge(service: Service, run_id: str, launch: int) -> Judged:
 def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> tuple[Sweep, pd.DataFrame]:
     """Return which settings go with a result among many runs, and the table behind it: a row a run, its settings, `result`.
 
-    result: a metric, its mean over the last tenth of the run; or `seconds`: of a step, `total`: hours.
+    result: a metric, its mean over the last tenth of the run; or `seconds`: of a step, `total`: hours. Runs that a comparison
+    would not set beside the others are left out, and said.
     """
     store = service.store
-    ids = list(dict.fromkeys(runs))
+    names = {run.id: run.name for run in store.runs()}
+    ids = [run for run in dict.fromkeys(runs) if run in names]
     ends = {run: tail(points[0].tolist()) for run, points in store.sparklines(ids, result).items()}
     rates = {run: float(np.fmax.reduce(points[2], initial=0.0)) for run, points in store.sparklines(ids, "lr").items()}
-    configs = store.configs(ids)
-    rows = [light_conditions(configs.get(run, {}), rates.get(run)) for run in ids]
-    results = [ends.get(run) for run in ids]
-    names = {run.id: run.name for run in store.runs()}
-    table = pd.DataFrame(rows, index=pd.Index(ids, name="run")).assign(
-        **{RESULT: results, NAME: [names.get(run, run) for run in ids]}
-    )
-    return sweep(rows, results, lower_is_better=lower_is_better(result)), table
+    configs, given = store.configs(ids), all_given(store, ids)
+    rows = {run: light_conditions(configs.get(run, {}), rates.get(run)) | given[run] for run in ids}
+    left = _strangers(service, [run for run in ids if ends.get(run) is not None], rows, names)
+    kept = [run for run in ids if run not in {run for reason in left for run in reason.runs}]
+    results = [ends.get(run) for run in kept]
+    table = pd.DataFrame([rows[run] for run in kept], index=pd.Index(kept, name="run"))
+    table = table.assign(**{RESULT: results, NAME: [names[run] for run in kept]})
+    told = sweep([rows[run] for run in kept], results, lower_is_better=lower_is_better(result))
+    return replace(told, left=left, notes=(*_other_lengths(service, kept), *told.notes)), table
+
+
+def _strangers(
+    service: Service, runs: Sequence[str], rows: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]
+) -> tuple[Reason, ...]:
+    """Return which runs are not of the experiment that most of them are, and why.
+
+    Few runs are looked at one by one, many by one of each kind: what wrote the log, and the conditions that bar levels.
+    """
+    if len(runs) < 2:
+        return ()
+    barring = [kind.name for kind in kinds().values() if kind.bars == "absolute"]
+    form = {run: report.format for run, report in service.store.reports(runs).items()}
+    by_kind: dict[tuple[str, ...], list[str]] = {}
+    for run in runs:
+        by_kind.setdefault((str(form.get(run)), *(str(rows[run].get(name)) for name in barring)), []).append(run)
+    lead = max(by_kind.values(), key=len)[0]
+    groups = {run: [run] for run in runs} if len(runs) <= MOST else {group[0]: group for group in by_kind.values()}
+    subjects = {one.id: one for one in subjects_of(service.store, list({lead: lead, **groups}))}
+    short = dict(zip(subjects, names_of(list(subjects.values())), strict=True))
+    found = strangers(subjects[lead], [subjects[run] for run in groups if run != lead], short)
+    reasons = {run: found[first] for first, group in groups.items() if first in found for run in group}
+    return left_out(reasons, {**names, **short})
+
+
+def _other_lengths(service: Service, runs: Sequence[str]) -> tuple[Text, ...]:
+    """Say that results at the end are those of runs of other lengths, where they are."""
+    ends = [run.last_step for run in service.store.runs(runs) if run.last_step]
+    if len(ends) < 2 or max(ends) < LONGER * min(ends):
+        return ()
+    return (Text(OTHER_LENGTHS, {"least": min(ends), "most": max(ends)}),)
 
 
 def lower_is_better(result: str) -> bool:

@@ -87,7 +87,8 @@ def _subjects(store: Store, runs: Sequence[Run], given: Mapping[str, Mapping[str
             "rows": run.rows,
             "growing": run.id in growing,
         }
-        known |= {"unit": unit, "program": formats.program_of(report.format), "total_steps": run.total_steps}
+        known |= {"unit": unit, "program": formats.program_of(report.format), "form": report.format or ""}
+        known["total_steps"] = run.total_steps
         found.append(subject(run.id, run.name, report.config, buckets, clock=_clock(store, run, buckets), **known))
     return found
 

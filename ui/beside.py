@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from analysis.compare.baseline import Baseline, Beside
-from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, WORSE
+from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNEXPLAINED, WORSE
 from messages import N_
 from server import service
 from storage.types import Run
@@ -23,9 +23,12 @@ SHORT = {  # sign and word, with the difference where there is one
     WORSE: N_("▲ worse, {loss} %"),
     ALIKE: N_("≈ not distinguishable"),
     REPEATS: N_("? {loss} %, cause unknown"),
+    UNEXPLAINED: N_("? {loss} %, cause unknown"),
     REFUSED: N_("⊘ not comparable"),
 }
+BROKE = {BETTER: N_("▼ better: the baseline broke down"), WORSE: N_("▲ worse: it broke down")}
 LOOKS = {BETTER: "trending_down", WORSE: "trending_up", ALIKE: "drag_handle", REPEATS: "content_copy", REFUSED: "block"}
+LOOKS |= {UNEXPLAINED: "help"}
 
 
 def pinned() -> Baseline | None:
@@ -47,6 +50,8 @@ def short(found: Beside | None) -> str | None:
     """Return the standing of a run in two words, None where there is none to tell."""
     if found is None or found.kind not in SHORT:
         return None
+    if found.loss is None and found.kind in BROKE:
+        return _(BROKE[found.kind])
     share = 100 * (found.loss or 0.0)
     return _(SHORT[found.kind]).format(loss=number(abs(share), digits=2) if share >= 0 else f"−{number(-share, digits=2)}")
 
@@ -74,7 +79,7 @@ def overlay(
 
     panel: counted from the last one (1). Only of a run that compares with the baseline.
     """
-    if reach is None or found.kind not in (BETTER, WORSE, ALIKE, REPEATS):
+    if reach is None or found.kind not in (BETTER, WORSE, ALIKE, REPEATS, UNEXPLAINED):
         return spec
     step, loss = np.asarray(base.steps), np.asarray(base.losses)
     inside = (step >= reach[0]) & (step <= reach[1]) & ((loss > 0) | (not log))

@@ -12,7 +12,7 @@ from analysis.compare.conditions import GROUP_TITLES, SIX_TITLES
 from analysis.compare.config_diff import DIFFERENT, EQUAL, Row
 from analysis.compare.fairness import BAR, GOOD, NOTE, REFUSE, STEP, WARN
 from analysis.compare.numbers import Triple
-from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNKNOWN, WORSE, Pair
+from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNEXPLAINED, UNKNOWN, WORSE, Pair
 from messages import N_, Text
 from ui import compare_frames
 from ui.compare_charts import OVERLAYS, paint
@@ -27,6 +27,7 @@ LOOKS = {  # of a verdict: CSS class, icon
     WORSE: ("rv-good", "trending_down"),
     ALIKE: ("rv-none", "drag_handle"),
     REPEATS: ("rv-none", "content_copy"),
+    UNEXPLAINED: ("rv-none", "help"),
     REFUSED: ("rv-warn", "block"),
     UNKNOWN: ("rv-none", "help"),
 }
@@ -40,6 +41,7 @@ HEADLINES = {
     WORSE: N_("The base leads"),
     ALIKE: N_("Not distinguishable"),
     REPEATS: N_("Repeats"),
+    UNEXPLAINED: N_("Apart, cause unknown"),
     REFUSED: N_("Not comparable"),
     UNKNOWN: N_("Not known"),
 }
@@ -51,10 +53,15 @@ def verdict(told: Comparison) -> str:
     """Return the verdict: what kind, the sentence, what became of runs that broke or lag."""
     css, sign, head = look(told)
     badge = tag("span", icon(sign) + escape(_(head)), "rv-badge")
-    line = tag("p", badge + tag("span", escape(sentence(told.sentence)), "rv-sentence"), "rv-line")
+    line = tag("p", badge + tag("span", escape(sentence(told.sentence)), "rv-sentence", title=_whole_names(told)), "rv-line")
     states = "".join(tag("li", icon("warning") + escape(say(state.text))) for state in told.states[:LISTED])
     below = tag("ul", states, "rv-states") if states else ""
     return tag("section", line + below, f"rv-verdict {css}", role="status")
+
+
+def _whole_names(told: Comparison) -> str:
+    """Return which run each short name stands for, "" where every run goes by its own name."""
+    return "\n".join(f"{side.name}: {side.subject.name}" for side in told.sides if side.name != side.subject.name)
 
 
 def look(told: Comparison) -> tuple[str, str, str]:
@@ -105,9 +112,8 @@ def _forest_row(told: Comparison, row: dict[str, object], reach: float) -> str:
     swatch = _swatch(ordered(told).index(pair.run), len(told.sides))
     name = tag("th", swatch + escape(row["label"]), scope="row", title=f"{told.sides[pair.run].subject.name}: {say(pair.text)}")
     word = tag("td", escape(row["word"]), "rv-word")
-    few = row["text"] == "–" and pair.kind != REFUSED  # why it is refused, the sentence says
-    plot, text = "", escape(_("too few common points") if few else row["text"])
-    if row["text"] != "–":
+    plot, text = "", escape(row["text"])
+    if row["value"] == row["value"]:
         low, value, high = (50 + 50 * float(str(row[key])) / reach for key in ("low", "value", "high"))
         inside = value if 0 <= value <= 100 else None
         low, high = min(max(low, 0.0), 100.0), min(max(high, 0.0), 100.0)
@@ -242,6 +248,8 @@ def _equal_cell(pair: Pair, axis: str) -> str:
     found = pair.differences.get(axis)
     if found is None or found.value is None or found.error is None:
         return tag("td", "–", "rv-number")
+    if found.hidden:
+        return tag("td", tag("span", escape(_(compare_frames.HIDDEN)), "rv-quiet"), "rv-number")
     scale = 100.0 if found.log else 1.0
     low, high = (scale * end for end in found.interval)
     words = compare_frames.interval_words(low, scale * (found.relative or 0.0), high, percent=found.log)

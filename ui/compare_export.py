@@ -93,7 +93,8 @@ def to_csv(told: Comparison) -> bytes:
         row |= {"gpu_hours": one.gpu_hours, "money": one.money, "goodput": one.goodput}
         found = pairs[n].differences.get(axis or "") if n in pairs else None
         if found is not None and found.value is not None:
-            row |= {"axis": axis, "difference_to_base": found.relative, "low": found.interval[0], "high": found.interval[1]}
+            low, high = (None, None) if found.error is None else found.interval
+            row |= {"axis": axis, "difference_to_base": found.relative, "low": low, "high": high}
         row["verdict"] = pairs[n].kind if n in pairs else "base"
         rows.append(row | {f"setting: {line.key}": line.values[n] for line in told.diff.rows if line.varied})
     return pd.DataFrame(rows).to_csv(index=False).encode()

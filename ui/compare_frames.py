@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from analysis.compare.align import EQUAL, Aligned, aligned, axis_of
 from analysis.compare.comparison import Comparison
+from analysis.compare.difference import Difference
 from analysis.compare.fairness import DATA_AXES
 from analysis.compare.group import band
-from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNKNOWN, WORSE
+from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNEXPLAINED, UNKNOWN, WORSE, Pair
 from messages import N_, Text
 from ui import series
 from ui.text import _, language, number
@@ -26,9 +27,11 @@ WORDS = {
     WORSE: N_("Worse"),
     ALIKE: N_("Not distinguishable"),
     REPEATS: N_("Repeats"),
+    UNEXPLAINED: N_("Apart, cause unknown"),
     REFUSED: N_("Not comparable"),
     UNKNOWN: N_("Not known"),
 }
+HIDDEN = N_("hidden by the noise")
 OVERLAY, DIFFERENCE, RATIO = "overlay", "difference", "ratio"
 
 
@@ -57,9 +60,9 @@ def labels(told: Comparison) -> list[str]:
 @lru_cache(maxsize=8)
 def _labels(told: Comparison, _language: str) -> list[str]:
     words = [" · ".join(f"{_(title)} {value_words(value)}" for title, value in one) for one in told.labels]
-    base = told.sides[told.base].subject.id
-    same = "" if not any(words) else _("as the base")
-    words = [word or ("" if side.subject.id == base else same) for word, side in zip(words, told.sides, strict=True)]
+    same = _("as the base") if any(words) else ""
+    kin = next(group for group in told.groups if told.base in group)  # nothing is known to differ is not enough to say so
+    words = [word or (same if n in kin and n != told.base else "") for n, word in enumerate(words)]
     return [f"{word} · {side.name}" if word else side.name for word, side in zip(words, told.sides, strict=True)]
 
 
@@ -182,7 +185,7 @@ def small(frame: pd.DataFrame) -> Iterator[tuple[int, str, pa.Table]]:
 def forest(told: Comparison) -> pd.DataFrame:
     """Return the differences to the base with intervals, in percent: `order, label, kind, word, value, low, high, text`.
 
-    The lowest loss first, what can't be told last.
+    The lowest loss first, what can't be told last: its values are NaN, and its text says why.
     """
     named, axis = labels(told), told.view.axis
     rows = []
@@ -190,8 +193,8 @@ def forest(told: Comparison) -> pd.DataFrame:
         shown = next((name for name in DATA_AXES if name in pair.differences), axis) if pair.kind == REFUSED else axis
         found = pair.differences.get(shown or "")
         row: dict[str, Any] = {"order": order, "label": named[pair.run], "kind": pair.kind, "word": _(WORDS[pair.kind])}
-        row |= {"value": math.nan, "low": math.nan, "high": math.nan, "text": "–", "run": pair.run}
-        if found is not None and found.value is not None and found.error is not None:
+        row |= {"value": math.nan, "low": math.nan, "high": math.nan, "text": _without(told, pair, found), "run": pair.run}
+        if found is not None and found.value is not None and found.error is not None and not found.hidden:
             scale = 100.0 if found.log else 1.0
             low, high = found.interval
             row |= {"value": scale * (found.relative or 0.0), "low": scale * low, "high": scale * high}
@@ -199,6 +202,16 @@ def forest(told: Comparison) -> pd.DataFrame:
             row["text"] += "" if shown is None or shown == axis else f" {_(EQUAL[shown])}"
         rows.append(row)
     return pd.DataFrame(rows).sort_values("value", kind="stable", na_position="last") if rows else pd.DataFrame()
+
+
+def _without(told: Comparison, pair: Pair, found: Difference | None) -> str:
+    """Return why a run stands beside the base without an interval."""
+    down = [told.sides[n].subject.id in told.broken for n in (pair.run, told.base)]
+    if pair.broke:
+        return _("both broke down") if all(down) else _("broke down") if down[0] else _("the base broke down")
+    if found is not None and found.hidden:
+        return _(HIDDEN)
+    return _("too few common points") if found is not None and pair.kind != REFUSED else "–"  # why, the sentence says
 
 
 def reach(told: Comparison, frame: pd.DataFrame) -> float:
@@ -210,9 +223,10 @@ def reach(told: Comparison, frame: pd.DataFrame) -> float:
 
 
 def interval_words(low: float, middle: float, high: float, *, percent: bool = True) -> str:
-    """Return `+3.1 % (+2.7 to +3.5)`; without an interval that says nothing, as where a run diverges."""
+    """Return `+3.1 % (+2.7 to +3.5)`, and what is wider than a percentage can say as a factor: `× 9 (2.9 to 28)`."""
     if percent and high - low > WIDEST:
-        return f"{signed(middle)} %"
+        times = (number(float(f"{1 + share / 100:.2g}"), digits=2) for share in (middle, low, high))
+        return _("× {value} ({low} to {high})").format(**dict(zip(("value", "low", "high"), times, strict=True)))
     words = _("{value} % ({low} to {high})") if percent else _("{value} ({low} to {high})")
     return words.format(value=signed(middle), low=signed(low), high=signed(high))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from analysis.compare.conditions import amount
+from analysis.compare.conditions import amount, kinds
 from analysis.compare.sweep import Key, Sweep
 from server import compare, service
 from ui import compare_charts, html, state
@@ -18,6 +18,7 @@ from ui.text import _, ngettext, number, percent, say
 MOST = 1000  # runs
 AXES, LABELS = 7, 6  # settings in the parallel coordinates, values beside each of them
 BEST, MOST_BEST = 0.1, 20  # share of the runs that is drawn strong, and how many at most
+LISTED = 20  # settings in the list of runs
 RESULTS = ("loss", "eval_loss", "perplexity", "reward", "step_time_seconds", "tokens_per_second")
 cached = st.cache_data(max_entries=16, ttl=3600, show_spinner=False)
 
@@ -34,7 +35,7 @@ def body(asked: Sequence[str]) -> None:
     known = [run.id for run in store.runs()]
     runs = [run for run in known if run in set(asked)] if len(asked) > 2 else known[:MOST]
     if not runs:
-        html.empty(_("No run yet. A sweep needs at least eight runs that differ in their settings."))
+        html.empty(_("No run yet. A sweep needs runs that differ in their settings: eight of them for a correlation."))
         return
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         words = {name: state.metric_title(name) for name in RESULTS}
@@ -44,14 +45,15 @@ def body(asked: Sequence[str]) -> None:
     with st.container(key="verdict"):
         line = tag("p", tag("span", escape(sentence(told.text)), "rv-sentence"), "rv-line")
         html.write(tag("section", line, f"rv-verdict {'rv-good' if told.keys and told.keys[0].sure else 'rv-none'}"))
-    for note in told.notes:
+    for note in [*(reason.text for reason in told.left), *told.notes]:
         html.warn(sentence(note))
-    if not told.keys:
-        return
-    html.section(_("Which setting goes with the result"), str(len(told.keys)))
-    html.write(_keys(told.keys))
-    _parallel(told, table, words[result], up=compare.lower_is_better(result))
-    _scatter(told, table, words[result])
+    if told.keys:
+        html.section(_("Which setting goes with the result"), str(len(told.keys)))
+        html.write(_keys(told.keys))
+        _parallel(told, table, words[result], up=compare.lower_is_better(result))
+    if told.varied and told.runs:
+        _scatter(told, table, words[result])
+    _runs(told, table, words[result], up=compare.lower_is_better(result))
 
 
 def _keys(keys: Sequence[Key]) -> str:
@@ -124,10 +126,27 @@ def _places(column: pd.Series) -> np.ndarray:
     return np.where(numbers.notna(), at / max(len(levels) - 1, 1), np.nan)
 
 
+def _title(name: str) -> str:
+    return _(kinds()[name].title) if name in kinds() else name
+
+
+def _runs(told: Sweep, table: pd.DataFrame, result: str, *, up: bool) -> None:
+    """List the runs with what varies among them, the best first; up: the lowest result is the best."""
+    kept = table[table[compare.RESULT].notna()].sort_values(compare.RESULT, ascending=up)
+    if not len(kept):
+        return
+    html.section(_("Runs and their settings"), str(len(kept)))
+    settings = kept[list(told.varied[:LISTED])].astype(object)
+    columns = {_title(name): settings[name].where(settings[name].notna(), None).map(value_words) for name in settings}
+    frame = pd.DataFrame({_("Run"): kept[compare.NAME], result: kept[compare.RESULT].map(number), **columns})
+    st.dataframe(frame, hide_index=True, key="sweep_runs", height="auto" if len(frame) < 12 else 420)
+
+
 def _scatter(told: Sweep, table: pd.DataFrame, result: str) -> None:
     html.section(_("One setting against the result"))
-    names = {key.name: _(key.title) for key in told.keys}
-    chosen = state.pick("key", _("Setting"), names, told.keys[0].name, width=220)
+    order = dict.fromkeys([*(key.name for key in told.keys), *told.varied])
+    names = {name: _title(name) for name in order}
+    chosen = state.pick("key", _("Setting"), names, next(iter(order)), width=220)
     column = table[chosen]
     numbers = column.map(lambda value: None if value is None or value != value else amount(value)).astype(float)
     numeric = bool(numbers.notna().sum() == column.notna().sum())

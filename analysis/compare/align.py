@@ -89,17 +89,23 @@ def common_metrics(subjects: Sequence[Subject]) -> tuple[str, ...]:
 
 
 def aligned(
-    subjects: Sequence[Subject], said: Sequence[Conditions], metric: str, axis: str, *, price: float | None = None
+    subjects: Sequence[Subject],
+    said: Sequence[Conditions],
+    metric: str,
+    axis: str,
+    *,
+    price: float | None = None,
+    names: Sequence[str] | None = None,
 ) -> Aligned | Text:
-    """Return the curves of a metric on common points of an axis, or why that can't be done."""
+    """Return the curves of a metric on common points of an axis, or why that can't be done; names: of the runs in sentences."""
     curves, places = [], []
-    for one, its in zip(subjects, said, strict=True):
+    for one, its, name in zip(subjects, said, names or [one.name for one in subjects], strict=True):
         curve, place = one.curves.get(metric), axis_of(one, its, axis, price=price)
         if curve is None:
             template = N_("{run} prints no finite {metric}") if metric in one.bad else N_("{run} does not print {metric}")
-            return Text(template, {"run": one.name, "metric": metric})
+            return Text(template, {"run": name, "metric": metric})
         if place is None:
-            return Text(N_("{run} does not tell {axis}"), {"run": one.name, "axis": axis})
+            return Text(N_("{run} does not tell {axis}"), {"run": name, "axis": Text(TITLES[axis])})
         curves.append(curve)
         places.append(place(curve.step))
     low, high = max(float(x[0]) for x in places), min(float(x[-1]) for x in places)

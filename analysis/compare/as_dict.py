@@ -72,6 +72,6 @@ def _winner(told: Comparison, ids: Sequence[str]) -> dict[str, Any]:
         return {"better": None, "worse": None}
     better, worse, pair = told.winner
     found = pair.differences[told.view.axis or ""]
-    amount, error = found.below if found.value is not None else (None, None)
+    amount, error = (None, None) if found.value is None or found.error is None else found.below
     unit = {"percent": amount, "difference": None} if found.log else {"percent": None, "difference": amount}
     return {"better": ids[better], "worse": ids[worse], **unit, "error": error}

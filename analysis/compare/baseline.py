@@ -20,7 +20,7 @@ from analysis.compare.difference import SEED_SPREAD, second_difference_noise
 from analysis.compare.fairness import BAR, REFUSE, STALE_BASELINE, Fairness
 from analysis.compare.fairness import STEP as STEP_LEVEL
 from analysis.compare.numbers import numbers
-from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNKNOWN, WORSE
+from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNEXPLAINED, UNKNOWN, WORSE
 from analysis.compare.subject import EPOCH, STEP, Curve, Subject
 from analysis.segment import Segment
 from messages import N_, Text
@@ -29,11 +29,18 @@ CURVE = 100  # points of the curve that are kept
 FIRST_STEPS = 50  # points of the beginning, one by one
 NOT_BESIDE = N_("the baseline “{name}” and this run have no steps in common that could be compared")
 NOT_COMPARABLE = N_("not comparable with the baseline “{name}”: {why}")
+BROKE = {
+    BETTER: N_("better than the baseline “{name}”, which broke down"),
+    WORSE: N_("worse than the baseline “{name}”: this run broke down"),
+}
+HIDDEN = N_("not distinguishable from the baseline “{name}” {where}, up to {end:,}: the noise hides any difference")
+APART = N_("{amount} away from the baseline “{name}” {where}, up to {end:,}, and nothing in the logs tells the two apart")
 WORDS = {
     BETTER: N_("better than the baseline “{name}” by {amount} {where}, up to {end:,}"),
     WORSE: N_("worse than the baseline “{name}” by {amount} {where}, up to {end:,}"),
     ALIKE: N_("not distinguishable from the baseline “{name}”: {amount} {where}, up to {end:,}"),
-    REPEATS: N_("{amount} away from the baseline “{name}” {where}, up to {end:,}, and nothing in the logs tells the two apart"),
+    REPEATS: APART,
+    UNEXPLAINED: APART,
 }
 
 
@@ -191,15 +198,18 @@ def _beside(base: Baseline, told: Comparison) -> Beside:
     why = _forbidden(told.fair.about(lead.id, one.id))
     if why is not None:
         return Beside(REFUSED, Text(NOT_COMPARABLE, gaps | {"why": why}))
+    if pair.broke and pair.kind in BROKE:
+        return Beside(pair.kind, Text(BROKE[pair.kind], gaps))
     found = pair.differences.get(axis or "")
     same_axis = axis == ("epochs" if lead.unit == one.unit == EPOCH else "step")
     if found is None or found.relative is None or found.error is None or pair.kind not in WORDS or not same_axis:
         return Beside(UNKNOWN, Text(NOT_BESIDE, gaps))
     end = min(float(side.curves[found.metric].step[-1]) for side in (lead, one))
-    gaps |= {"amount": found.beside_second, "where": Text(EQUAL[found.axis]), "end": int(end)}
+    gaps |= {"where": Text(EQUAL[found.axis]), "end": int(end)} | ({} if found.hidden else {"amount": found.beside_second})
     low, high = found.interval
     repeat = not told.broken & {lead.id, one.id} and any({told.base, pair.run} <= set(group) for group in told.groups)
-    return Beside(pair.kind, Text(WORDS[pair.kind], gaps), found.relative, (high - low) / 2, end, repeat)
+    words = HIDDEN if found.hidden else WORDS[pair.kind]
+    return Beside(pair.kind, Text(words, gaps), found.relative, (high - low) / 2, end, repeat)
 
 
 def _forbidden(fair: Fairness) -> Text | None:

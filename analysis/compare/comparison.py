@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from analysis.compare.align import TITLES, Aligned, aligned, common_axes, common_metrics
-from analysis.compare.conditions import conditions, same
+from analysis.compare.conditions import conditions
 from analysis.compare.config_diff import ConfigDiff, Row, config_diff
 from analysis.compare.covered import conditioned
 from analysis.compare.difference import SEED_SPREAD, UNTOLD
@@ -20,6 +20,7 @@ from analysis.compare.pairs import (
     BETTER,
     REFUSED,
     REPEATS,
+    UNEXPLAINED,
     UNKNOWN,
     WORSE,
     Pair,
@@ -49,6 +50,7 @@ NOT_THIS_METRIC = N_("the base and the other runs do not both print {metric}: {o
 NOT_THIS_AXIS = N_("the base and the other runs do not both tell this x axis ({axis}): they are compared over {other}")
 AHEAD = N_("{base} leads: {worse} worse, {alike} not distinguishable")
 LEVEL = N_("no run is better than {base}: {alike} not distinguishable")
+APART = N_("{said}; {apart} lie apart, and nothing in the logs says why")
 NOT_ALL = N_("{said}; {unknown} can't be told")
 
 
@@ -80,12 +82,14 @@ class Comparison:
 
     @property
     def comparable(self) -> bool:
-        """Say whether anything may be said about the losses over the chosen axis."""
-        return self.view.axis is not None and self.fair.allows(self.view.axis)
+        """Say whether anything may be said about the losses of any run and the base over the chosen axis."""
+        axis, base = self.view.axis, self.sides[self.base].subject.id
+        others = [side.subject.id for n, side in enumerate(self.sides) if n != self.base] or [base]
+        return axis is not None and any(self.fair.about(base, other).allows(axis) for other in others)
 
     @property
     def broken(self) -> frozenset[str]:
-        """Return the runs (ids) that diverged or are not finite."""
+        """Return the runs (ids) that diverged, collapsed or are not finite."""
         return broke_down(self.states)
 
     @property
@@ -124,8 +128,8 @@ def compare(
     sides = [Side(one, conditions(one), name) for one, name in zip(subjects, names_of(subjects), strict=True)]
     said = [side.said for side in sides]
     names = [side.name for side in sides]
-    diff = config_diff(said, [one.config for one in subjects])
-    apart = {n: config_diff([said[base], said[n]], [subjects[base].config, subjects[n].config]) for n in _others(sides, base)}
+    diff = config_diff(subjects, said)
+    apart = {n: config_diff([subjects[base], subjects[n]], [said[base], said[n]]) for n in _others(sides, base)}
     fair = fairness(subjects, said, pairs=apart, whole=diff, base=base, names=names, is_baseline=is_baseline)
     kinship = groups(subjects, said)
     view, metrics = _view(sides, base, fair, axis, metric, price)
@@ -138,14 +142,16 @@ def compare(
     pairs = []
     for n, between in apart.items():
         about = fair.about(subjects[base].id, subjects[n].id)
-        pairs.append(pair_of(n, sides[n], sides[base], view, varied=between.varied, fair=about, broken=broken))
+        kin = any({n, base} <= set(group) for group in kinship)
+        pairs.append(pair_of(n, sides[n], sides[base], view, varied=between.varied, fair=about, broken=broken, kin=kin))
     fair = _with_few_points(fair, pairs, view.axis)
     target = reach or _target(subjects, view, broken)
     figures = [_numbers(side, view, target, judged or {}) for side in sides]
     notes += _instead(axis, metric, view)
     verdict, text = _verdict(pairs, names, base, view.axis)
     whole = (tuple(sides), base, diff, fair, view, metrics, tuple(pairs), tuple(figures), tuple(kinship), tuple(became))
-    return Comparison(*whole, labels(len(sides), base, diff), verdict, text, repeats, target, tuple(notes))
+    named = labels(base, diff, {n: one.varied for n, one in apart.items()})
+    return Comparison(*whole, named, verdict, text, repeats, target, tuple(notes))
 
 
 def _with_few_points(fair: Fairness, pairs: Sequence[Pair], axis: str | None) -> Fairness:
@@ -178,13 +184,20 @@ def _distinct(subjects: Sequence[Subject], base: int) -> tuple[list[Subject], in
 def _view(
     sides: Sequence[Side], base: int, fair: Fairness, axis: str | None, metric: str | None, price: float | None
 ) -> tuple[View, tuple[str, ...]]:
-    """Return the view, and the metrics that the base shares with at least one other run, those that most share first."""
+    """Return the view, and the metrics that the base shares with at least one other run, those that most share first.
+
+    Unless one is asked for, the axis is that over which most pairs may be compared, and of those the fairest.
+    """
     pairs = [[sides[base], side] for place, side in enumerate(sides) if place != base] or [[sides[base]]]
     metrics = _by_frequency([common_metrics([side.subject for side in pair]) for pair in pairs], sides[base].subject.main)
-    axes = _by_frequency([common_axes([s.subject for s in pair], [s.said for s in pair], price=price) for pair in pairs])
+    each = [common_axes([s.subject for s in pair], [s.said for s in pair], price=price) for pair in pairs]
+    axes, allowed = _by_frequency(each), [fair.about(*(s.subject.id for s in pair)) for pair in pairs]
+    fit = {axis: sum(axis in its and one.allows(axis) for its, one in zip(each, allowed, strict=True)) for axis in axes}
     chosen = metric if metric in metrics else _main([side.subject for side in sides], metrics)
-    order = ("step", *DATA_AXES, "progress", "hours") if fair.by_step else (*DATA_AXES, "hours", "progress", "step")
-    over = axis if axis in axes else next((name for name in order if name in axes), None)
+    order = ("step", *DATA_AXES, "progress", "hours") if fair.by_step else (*DATA_AXES, "step", "hours", "progress")
+    best = max(order[:4], key=lambda name: fit.get(name, 0))
+    usual = best if fit.get(best) else next((name for name in (*order[4:], "step") if name in axes), None)
+    over = axis if axis in axes else usual
     return View(over, axes, chosen, not fair.absolute and chosen is not None, price), metrics
 
 
@@ -248,7 +261,8 @@ def _states(
     found += slow_steps(subjects, [side.said for side in sides], names)
     broken = broke_down(found)
     axis = next((name for name in ("step", *DATA_AXES) if name in view.axes and fair.allows(name)), None)
-    if view.metric is None or axis is None or not fair.absolute or view.metric in HIGHER_IS_BETTER:
+    measured = view.metric is not None and view.metric not in HIGHER_IS_BETTER and subjects[base].id not in broken
+    if view.metric is None or axis is None or not fair.absolute or not measured:
         return found
     for other in _others(sides, base):
         both = [sides[base], sides[other]]
@@ -271,18 +285,19 @@ def _numbers(side: Side, view: View, target: Target | None, judged: Mapping[str,
     return numbers(side.subject, side.said, metric=view.metric, target=target, price=view.price, goodput=productive)
 
 
-def labels(count: int, base: int, diff: ConfigDiff) -> tuple[tuple[tuple[str, Any], ...], ...]:
+def labels(base: int, diff: ConfigDiff, apart: Mapping[int, Sequence[Row]]) -> tuple[tuple[tuple[str, Any], ...], ...]:
     """Return each run by what differs: pairs of title and value of the first variables; empty where nothing does.
 
-    Where more than two settings vary, a run is told by those in which it is not like the base.
+    apart: the variables between the base (whose value is the first) and each other run. Where more than two settings vary
+    among all, a run is told by those in which it is not like the base, and the base by none.
     """
-    varied = diff.varied
-    rows = [row for row in varied if row.known] or list(varied)
+    few = diff.varied if len(diff.varied) <= FEW_VARIED else ()
     found = []
-    for n in range(count):
-        mine = [row for row in rows if row.values[n] is not None]
-        mine = mine if len(rows) <= FEW_VARIED else [row for row in mine if not same(row.values[n], row.values[base], 0.01)]
-        found.append(tuple((row.title or row.key, row.values[n]) for row in mine[:MOST_TOLD]))
+    for n in range(len(apart) + 1):
+        rows = [(row, row.values[n]) for row in few] or [(row, row.values[1]) for row in apart.get(n, ())]
+        rows.sort(key=lambda row: not row[0].known)
+        told = [(row.title or row.key, value) for row, value in rows if value is not None]
+        found.append(tuple(told[:MOST_TOLD]))
     return tuple(found)
 
 
@@ -291,15 +306,18 @@ def _verdict(pairs: Sequence[Pair], names: Sequence[str], base: int, axis: str |
         return UNKNOWN, Text(ONE_RUN)
     if len(pairs) == 1:
         return pairs[0].kind, pairs[0].text
-    counts = {kind: sum(pair.kind == kind for pair in pairs) for kind in (BETTER, WORSE, ALIKE, REPEATS, REFUSED, UNKNOWN)}
+    kinds = (BETTER, WORSE, ALIKE, REPEATS, UNEXPLAINED, REFUSED, UNKNOWN)
+    counts = {kind: sum(pair.kind == kind for pair in pairs) for kind in kinds}
     if counts[REFUSED] + counts[UNKNOWN] == len(pairs):
         kind = REFUSED if counts[REFUSED] else UNKNOWN
         return kind, next(pair.text for pair in pairs if pair.kind == kind)
     if counts[BETTER] and axis:
         return BETTER, best_of([pair for pair in pairs if pair.kind == BETTER], axis).text
-    alike, unknown = counts[ALIKE] + counts[REPEATS], counts[REFUSED] + counts[UNKNOWN]
+    alike, unknown = counts[ALIKE], counts[REFUSED] + counts[UNKNOWN]
     text = Text(AHEAD if counts[WORSE] else LEVEL, {"base": names[base], "worse": counts[WORSE], "alike": alike})
-    kind = WORSE if counts[WORSE] else ALIKE if alike else UNKNOWN
+    kind = next(kind for kind in (WORSE, ALIKE, REPEATS, UNEXPLAINED) if counts[kind])
+    apart = counts[REPEATS] + counts[UNEXPLAINED]
+    text = Text(APART, {"said": text, "apart": apart}) if apart else text
     text = Text(NOT_ALL, {"said": text, "unknown": unknown}) if unknown else text
     told = [(names[pair.run], pair.covered) for pair in pairs if pair.kind not in (REFUSED, UNKNOWN)]
     return kind, conditioned(text, told)

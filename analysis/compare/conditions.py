@@ -22,6 +22,7 @@ from messages import N_, Text
 _TABLE = tomllib.loads(Path(__file__).with_name("conditions.toml").read_text(encoding="utf-8"))
 SIX: tuple[str, ...] = tuple(_TABLE["six"])
 GROUPS: tuple[str, ...] = tuple(_TABLE["groups"])
+DECISIVE: dict[str, tuple[int, tuple[str, ...]]] = {name: (one[0], tuple(one[1])) for name, one in _TABLE["decisive"].items()}
 SIX_TITLES = {
     "scale": N_("Scale"),
     "parallel": N_("Parallelism"),

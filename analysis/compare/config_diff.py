@@ -9,7 +9,9 @@ from typing import Any
 
 from analysis.compare.conditions import (
     CONFIG,
+    DECISIVE,
     GROUPS,
+    LOG,
     SIX,
     Said,
     family_of,
@@ -20,10 +22,13 @@ from analysis.compare.conditions import (
     plain_key,
     same,
 )
+from analysis.compare.course import course_words, courses
+from analysis.compare.subject import Subject
 
 EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
 # Settings that are read for a condition of the table although they are none of its keys.
 ELSEWHERE = frozenset({"world_size", "num_gpus", "n_gpus", "ngpus", "gpu_count", "bf16", "fp16", "dist_world_size"})
+PACE = frozenset({"effective_batch", "batch", "accumulation", "gpus", "steps_per_epoch", "dataset", "examples"})
 MOST_ROWS = 500  # of settings that differ, in a table for people
 
 
@@ -80,19 +85,55 @@ class ConfigDiff:
         return next((row for row in self.rows if row.key == key), None)
 
 
-def config_diff(said: Sequence[Mapping[str, Said]], configs: Sequence[Mapping[str, Any]]) -> ConfigDiff:
+def config_diff(subjects: Sequence[Subject], said: Sequence[Mapping[str, Said]]) -> ConfigDiff:
     """Return what differs between what runs say of the conditions and between their settings, in any types, of any length."""
-    table = [_condition(name, said) for name in kinds()]
-    differ = {row.key for row in table if row.status == DIFFERENT}
-    table = [_consequence(row, differ) for row in table]
-    settings, equal = _settings(configs)
-    rows = [row for row in table if any(value is not None for value in row.values)] + settings
+    table = {name: _condition(name, said) for name in kinds()}
+    settings, equal = _settings([one.config for one in subjects])
+    differ = {row.key for row in table.values() if row.status == DIFFERENT} | {row.title for row in settings}
+    table["schedule"] = _schedule(table["schedule"], subjects, differ)
+    conditions = [_consequence(row, differ) for row in table.values()]
+    rows = [row for row in conditions if any(value is not None for value in row.values)] + settings
     order = {DIFFERENT: 0, UNKNOWN: 1, EQUAL: 2}
     rows.sort(key=lambda row: (not row.varied, order[row.status], row.neutral, row.follows, not row.known))
-    six = {name: _status([row for row in [*table, *settings] if row.six == name]) for name in SIX}
-    groups = {name: _status([row for row in [*table, *settings] if row.group == name]) for name in GROUPS}
+    # What data a run had is asked twice, as a class of the conditions and as a group of the variables: one answer.
+    data = [row for row in rows if "data" in (row.six, row.group)]
+    six = {name: _status(name, data if name == "data" else [row for row in rows if row.six == name]) for name in SIX}
+    groups = {name: _status(name, data if name == "data" else [row for row in rows if row.group == name]) for name in GROUPS}
     variables = sum(row.varied for row in rows)
     return ConfigDiff(tuple(rows[:MOST_ROWS]), six, groups, equal, max(len(rows) - MOST_ROWS, 0), variables)
+
+
+def _schedule(row: Row, subjects: Sequence[Subject], differ: set[str]) -> Row:
+    """Return the row of the schedule as the printed learning rates have it, which a header does not always say.
+
+    The rates of another plan or batch that are the same at equal progress follow from that; where they are only higher or
+    lower throughout, it is the learning rate that differs.
+    """
+    printed = max(range(len(subjects)), key=lambda n: _last_rate(subjects[n]))
+    names = tuple(None if source == LOG else value for value, source in zip(row.values, row.sources, strict=True))
+    headers = _compared(names)
+    if headers == DIFFERENT:
+        return _with(row, values=names)
+    found = [courses(subjects[printed], one) for n, one in enumerate(subjects) if n != printed]
+    apart = [one for one in found if one is not None and one.rates and (one.shape or "lr" not in differ)]
+    if apart:
+        told = tuple(course_words(one, name) for one, name in zip(subjects, names, strict=True))
+        if len(set(told)) == 1:
+            told = tuple(course_words(one, name, apart[0].widest) for one, name in zip(subjects, names, strict=True))
+        values = tuple(words if "lr" in one.curves else name for words, one, name in zip(told, subjects, names, strict=True))
+        sources = tuple(None if value is None else source or LOG for value, source in zip(values, row.sources, strict=True))
+        paced = not any(one.progress for one in apart) and bool(differ & PACE)
+        return _with(row, status=DIFFERENT, values=values, sources=sources, follows=paced or row.title in differ)
+    seen = all(one is not None and one.whole and not one.rates for one in found)
+    if headers == EQUAL or not seen:  # a short log shows a part of a course, which proves no shape
+        kept = tuple(value if n == printed else name for n, (value, name) in enumerate(zip(row.values, names, strict=True)))
+        return _with(row, values=kept, status=_compared(kept) if headers != EQUAL else EQUAL)
+    return _with(row, values=(course_words(subjects[printed], names[printed]),) * len(subjects), status=EQUAL)
+
+
+def _last_rate(one: Subject) -> float:
+    curve = one.curves.get("lr")
+    return float(curve.step[-1]) if curve is not None and len(curve) else float("-inf")
 
 
 def _condition(name: str, said: Sequence[Mapping[str, Said]]) -> Row:
@@ -161,12 +202,19 @@ def _family(name: str, parts: list[Row]) -> Row:
     return _with(lead, key=key, neutral=False, six=lead.six)
 
 
-def _status(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]]:
-    """Return the status of a class: different if anything in it is, equal if something is known of all and nothing differs."""
+def _status(name: str, rows: Sequence[Row]) -> tuple[str, tuple[str, ...]]:
+    """Return the status of a class or group, with the titles of what differs or is not known.
+
+    Different if anything in it is. Equal if all runs say what it is known by (DECISIVE) and nothing in it is said by some only.
+    """
     titles = [(row, row.title or row.key) for row in rows if not row.neutral]
     differ = tuple(dict.fromkeys(title for row, title in titles if row.status == DIFFERENT))
     if differ:
         return DIFFERENT, differ
-    if any(row.status == EQUAL and row.known for row, _title in titles):
-        return EQUAL, ()
-    return UNKNOWN, tuple(dict.fromkeys(title for row, title in titles if row.known))
+    partly = tuple(dict.fromkeys(title for row, title in titles if row.status == UNKNOWN))
+    # Rate and course are seen in one column: no two things that are said.
+    seen = {row.key for row, _title in titles if row.key == "schedule" and CONFIG not in row.sources}
+    equal = [row.key for row, _title in titles if row.status == EQUAL and row.known and row.key not in seen]
+    least, decisive = DECISIVE.get(name, (1, ()))
+    enough = len(equal) >= least and (not decisive or any(key in decisive for key in equal))
+    return (EQUAL, ()) if enough and not partly else (UNKNOWN, partly)

@@ -47,6 +47,12 @@ AVERAGES = N_(
     "{better} and {worse} are not distinguishable: the printed losses are averages, "
     "and {points} such points are too few to tell their noise ({amount} {where})"
 )
+HIDDEN_ALIKE = N_("{better} and {worse} are not distinguishable: their noise is so large that it hides any difference {where}")
+HIDDEN_AVERAGES = N_(
+    "{better} and {worse} are not distinguishable {where}: the printed losses are averages, "
+    "and {points} such points are too few to tell their noise"
+)
+FROM_START = N_("relative to their starts, {said}")
 NO_INTERVAL = N_("{better} and {worse} have too few common points to tell noise from difference")
 
 
@@ -100,6 +106,11 @@ class Difference:
         return _percent(-value, error) if self.log else paired_digits(value, error)
 
     @property
+    def hidden(self) -> bool:
+        """Say whether the interval is so wide that it says nothing: from less than half to more than twice the other loss."""
+        return self.log and not self.distinguishable and (self.error or 0.0) > FAR
+
+    @property
     def amount(self) -> Text:
         """Return the same in words, a factor where it is large, and in units of the metric where that is not logarithmic."""
         return self._words(self.below)
@@ -114,7 +125,8 @@ class Difference:
         if self.log and value + error > FAR:
             times, low, high = (math.exp(min(end, 50)) for end in (value, value - error, value + error))
             ends = zip(("times", "low", "high"), (times, low, high), strict=True)
-            return Text(FACTOR, {name: paired_digits(end, times - low)[0] for name, end in ends})
+            wide = error > FAR  # then rounding to the error would leave nothing of its ends
+            return Text(FACTOR, {name: _two(end) if wide else paired_digits(end, times - low)[0] for name, end in ends})
         return Text(PERCENT if self.log else PLAIN, {"difference": percent[0], "error": percent[1]})
 
     @property
@@ -304,7 +316,11 @@ def sentence(found: Difference, names: tuple[str, str], *, told_apart: bool = Tr
         return Text(NO_INTERVAL, {"better": names[0], "worse": names[1]})
     gaps = {"better": better, "worse": worse, "amount": found.amount, "where": Text(EQUAL[found.axis])}
     if not found.distinguishable:
-        return Text(AVERAGES, gaps | {"points": found.points}) if found.averages else Text(ALIKE, gaps)
+        gaps |= {"points": found.points} if found.averages else {}
+        gaps.pop("amount") if found.hidden else None
+        alike, averages = (HIDDEN_ALIKE, HIDDEN_AVERAGES) if found.hidden else (ALIKE, AVERAGES)
+        said = Text(averages if found.averages else alike, gaps)
+        return Text(FROM_START, {"said": said}) if relative else said
     return Text(RELATIVE if relative else BETTER if told_apart else LOWER, gaps)
 
 
@@ -312,6 +328,11 @@ def _percent(value: float, error: float) -> tuple[float, float]:
     """Return a difference of logarithms and its error in percent, as they are printed."""
     low, high = (math.expm1(min(end, 50)) for end in (value - error, value + error))
     return paired_digits(100 * abs(math.expm1(min(value, 50))), 50 * (high - low))
+
+
+def _two(value: float) -> float | int:
+    value = float(f"{value:.2g}")
+    return int(value) if value == int(value) else value
 
 
 def paired_digits(value: float, error: float) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from analysis.compare.conditions import SIX_TITLES, Said, amount, kinds, named, shown
-from analysis.compare.config_diff import DIFFERENT, UNKNOWN, ConfigDiff, Row
+from analysis.compare.config_diff import DIFFERENT, EQUAL, UNKNOWN, ConfigDiff, Row
 from analysis.compare.difference import LEAST
-from analysis.compare.subject import Subject
+from analysis.compare.subject import Subject, one_program
 from analysis.losses import LOSSES
 from analysis.running_mean import is_running_mean
 from messages import N_, Text, listed
@@ -22,7 +22,7 @@ REFUSE, BAR, STEP, WARN, NOTE, GOOD = "refuse", "bar", "step", "warn", "note", "
 LEVELS = (REFUSE, BAR, STEP, WARN, GOOD, NOTE)
 DATA_AXES = ("tokens", "samples", "epochs")
 STALE = ("gpus", "nodes", "tensor_parallel", "pipeline_parallel", "data_parallel", "batch", "effective_batch", "dataset", "mix")
-STALE_BASELINE = "stale_baseline"
+STALE_BASELINE, OTHER_PROGRAM = "stale_baseline", "other_program"
 BATCH_APART = 1.05
 MORE = "…"
 SEVERAL = 6  # variables that are named
@@ -34,6 +34,13 @@ LOSS_TITLES = {
 
 # Reasons that several runs share, from how many on, and how they are said together.
 TOGETHER = {
+    OTHER_PROGRAM: (
+        3,
+        N_(
+            "{b} were not written by the program that wrote {a}, and do not say which data and vocabulary they had: what "
+            "differs is not known, and only the relative fall of the loss is compared"
+        ),
+    ),
     "nothing_differs": (2, N_("{b} and {a}: nothing that the logs show differs")),
     "batch": (
         3,
@@ -133,7 +140,8 @@ def fairness(
         found += _stale(pair) if is_baseline else []
         found += _printing(a, b, names[base], names[other])
         reasons += [Reason(code, level, text, (b.id,)) for code, level, text in found]
-    reasons += [Reason(code, level, text, (one.id,)) for one in subjects for code, level, text in _alone(one)]
+    each = zip(subjects, names, strict=True)
+    reasons += [Reason(code, level, text, (one.id,)) for one, name in each for code, level, text in _alone(one, name)]
     return _concluded(single, _merged([*reasons, *_unknown(whole)]))
 
 
@@ -170,7 +178,7 @@ Found = Iterator[tuple[str, str, Text]]
 def _variables(pair: ConfigDiff, a: str, b: str) -> Found:
     varied = pair.varied
     if not varied:
-        yield "nothing_differs", NOTE, Text(N_("{b} and {a}: nothing that the logs show differs"), {"a": a, "b": b})
+        yield _nothing(pair, a, b)
     elif len(varied) == 1:
         gaps = {"a": a, "b": b, "what": title_of(varied[0]), **_values(varied[0])}
         yield "one_variable", GOOD, Text(N_("{b}: {what} is what differs from {a}: {old} → {new}"), gaps)
@@ -182,17 +190,42 @@ def _variables(pair: ConfigDiff, a: str, b: str) -> Found:
         yield "several_variables", WARN, Text(template, gaps)
 
 
+def _nothing(pair: ConfigDiff, a: str, b: str) -> tuple[str, str, Text]:
+    """Return what is said of runs between which no difference is known: which is no proof that there is none."""
+    gaps: dict[str, Any] = {"a": a, "b": b}
+    partly = [row for row in pair.rows if row.status == UNKNOWN and not row.neutral]
+    if not any(row.status == EQUAL for row in pair.rows) and not pair.equal:
+        return (
+            "nothing_known",
+            NOTE,
+            Text(N_("{b} and {a}: no condition is told by both logs, so what differs is not known"), gaps),
+        )
+    if partly:
+        more = [Text(MORE)] if len(partly) > SEVERAL else []
+        gaps["what"] = listed([*(title_of(row) for row in partly[:SEVERAL]), *more])
+        return "one_sided", NOTE, Text(N_("{b} and {a}: nothing that both logs tell differs; one alone tells {what}"), gaps)
+    return "nothing_differs", NOTE, Text(N_("{b} and {a}: nothing that the logs show differs"), gaps)
+
+
 def _programs(pair: ConfigDiff, a: Subject, b: Subject, name_a: str, name_b: str) -> Found:
     """What other programs leave unsaid is seldom equal: then neither a cause nor a level can be told."""
     said = [pair.row(name) for name in ("dataset", "vocabulary")]
-    if a.program != b.program and any(row is None or row.status == UNKNOWN for row in said):
+    if one_program(a, b) or not any(row is None or row.status == UNKNOWN for row in said):
+        return
+    gaps: dict[str, Any] = {"a": name_a, "b": name_b}
+    if not a.program and not b.program:
+        template = N_(
+            "{b} and {a} do not print the same things, so different programs wrote them, and they do not say which data and "
+            "vocabulary they had: what differs is not known, and only the relative fall of the loss is compared"
+        )
+    else:
         old, new = (one.program or Text(N_("a program that its log does not name")) for one in (a, b))
-        gaps = {"a": name_a, "b": name_b, "old": old, "new": new}
+        gaps |= {"old": old, "new": new}
         template = N_(
             "{b} ({new}) and {a} ({old}) were written by different programs and do not say which data and vocabulary they had: "
             "what differs is not known, and only the relative fall of the loss is compared"
         )
-        yield "other_program", BAR, Text(template, gaps)
+    yield OTHER_PROGRAM, BAR, Text(template, gaps)
 
 
 def title_of(row: Row) -> Text:
@@ -320,8 +353,8 @@ def _interval(subject: Subject) -> float | None:
     return float((curve.step[-1] - curve.step[0]) / max(curve.count.sum() - 1, 1))
 
 
-def _alone(one: Subject) -> Found:
-    gaps: dict[str, Any] = {"a": one.name}
+def _alone(one: Subject, name: str) -> Found:
+    gaps: dict[str, Any] = {"a": name}
     if one.no_level is not None:
         yield "no_level", BAR, Text(N_("{a}: {why}"), {**gaps, "why": one.no_level})
     if one.growing:

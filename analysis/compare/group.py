@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.compare.align import Aligned
-from analysis.compare.conditions import Said, kinds, plain_key, same
+from analysis.compare.conditions import LOG, Said, kinds, plain_key, same
 from analysis.compare.config_diff import is_compared
+from analysis.compare.course import courses
 from analysis.compare.difference import SEED_SPREAD, window_of
-from analysis.compare.subject import Subject
+from analysis.compare.subject import Subject, one_program
 
 SEEDS = frozenset({"seed"})
 LEAST_KNOWN = 2  # conditions that repeats must both state; runs that state nothing are not known to be repeats
@@ -30,14 +31,14 @@ class Band:
 def groups(subjects: Sequence[Subject], said: Sequence[Mapping[str, Said]]) -> list[tuple[int, ...]]:
     """Return the runs (positions) by configuration, each group in order; a run that is like no other is a group of its own.
 
-    Two runs are repeats when one program wrote them, nothing that both state differs, seeds aside, and both state at least two
-    conditions.
+    Two runs are repeats when one program wrote them, nothing that both state differs, seeds aside, both state at least two
+    conditions, and their learning rates take the same course as far as both go.
     """
     found: list[tuple[dict[str, object], list[int]]] = []
     for number, (one, its) in enumerate(zip(subjects, said, strict=True)):
         mine = dict(_stated(one, its))
-        near = (group for group in found if subjects[group[1][0]].program == one.program)
-        home = next((group for group in near if _alike(group[0], mine)), None)
+        near = (group for group in found if one_program(subjects[group[1][0]], one))
+        home = next((group for group in near if _alike(group[0], mine) and _one_course(subjects[group[1][0]], one)), None)
         if home is None:
             found.append((mine, [number]))
         else:
@@ -46,9 +47,14 @@ def groups(subjects: Sequence[Subject], said: Sequence[Mapping[str, Said]]) -> l
     return [tuple(members) for _known, members in found]
 
 
+def _one_course(one: Subject, other: Subject) -> bool:
+    found = courses(one, other)
+    return found is None or not found.rates
+
+
 def _stated(one: Subject, said: Mapping[str, Said]) -> Iterator[tuple[str, object]]:
     for name, its in said.items():
-        if name not in SEEDS:
+        if name not in SEEDS and not (name == "schedule" and its.source == LOG):  # the course says more than its shape
             yield name, its.value
     for key, value in one.config.items():
         if is_compared(key) and plain_key(key) not in SEEDS:

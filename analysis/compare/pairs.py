@@ -6,20 +6,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.compare.align import EQUAL, Aligned, aligned
+from analysis.compare.align import Aligned, aligned
 from analysis.compare.conditions import Said
 from analysis.compare.config_diff import Row
 from analysis.compare.covered import Covered, covered
 from analysis.compare.difference import SEED_SPREAD, Difference, difference, second_difference_noise, sentence
 from analysis.compare.expected import Expectation, expectations
-from analysis.compare.fairness import STEP, Fairness
-from analysis.compare.state import Parting, parting, whole
+from analysis.compare.fairness import OTHER_PROGRAM, STEP, Fairness
+from analysis.compare.state import Parting, parting
 from analysis.compare.subject import HIGHER_IS_BETTER, Subject
 from messages import N_, Text
 
 BETTER, WORSE, ALIKE, REPEATS, REFUSED, UNKNOWN = "better", "worse", "not_distinguishable", "repeats", "refused", "unknown"
-BROKE = N_("{better} is better: {worse} broke down; where both still go they lie {difference} % apart {where}")
-BROKE_ALONE = N_("{better} is better: {worse} broke down")
+UNEXPLAINED = "unexplained"
+BROKE = N_("{better} is better: {worse} broke down")
+BOTH_BROKE = N_("{run} and {base} both broke down: neither is better")
+BROKE_ELSEWHERE = N_(
+    "{worse} broke down and {better} did not; nothing says that they trained on the same, so neither is called better"
+)
 NO_FALL = N_(
     "{run} and {base} are not compared: their levels mean something else, and {metric} is not above zero throughout, "
     "so it has no fall relative to its start"
@@ -59,9 +63,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """A run (its position) beside the base. kind: better | worse (than the base) | not_distinguishable | repeats | refused |
-    unknown; text: the same as a sentence. differences: by axis. varied: the variables that differ. covered: the part of an
-    epoch or plan behind it, where that is small.
+    """A run (its position) beside the base.
+
+    kind: better | worse (than the base) | not_distinguishable | repeats (of one configuration, apart by chance) | unexplained
+    (apart, and nothing in the logs says why) | refused | unknown; text: the same as a sentence. differences: by axis, without
+    intervals where one broke down. varied: the variables that differ. covered: the part of an epoch or plan behind it, where
+    that is small. broke: one of the two broke down.
     """
 
     run: int
@@ -72,6 +79,7 @@ class Pair:
     parting: Parting | None = None
     expected: tuple[Expectation, ...] = ()
     covered: Covered | None = None
+    broke: bool = False
 
 
 def pair_of(
@@ -83,8 +91,13 @@ def pair_of(
     varied: tuple[Row, ...],
     fair: Fairness,
     broken: Set[str] = frozenset(),
+    kin: bool = True,
 ) -> Pair:
-    """Return a run beside the base; fair: what may be said of these two. broken: ids of runs that diverged or are NaN."""
+    """Return a run beside the base; fair: what may be said of these two.
+
+    broken: ids of runs that diverged, collapsed or are NaN. kin: the two are known to be repeats of one configuration, if
+    nothing differs.
+    """
     expected = expectations(base.subject, one.subject, base.said, one.said, varied, levels=fair.absolute)
     if fair.refusal is not None:
         return Pair(position, REFUSED, fair.refusal, {}, varied, None, expected)
@@ -95,7 +108,7 @@ def pair_of(
     for axis in dict.fromkeys(("step", view.axis, *view.axes)):
         curves = _aligned(one, base, axis, view) if axis in view.axes and fair.allows(axis) else None
         if isinstance(curves, Aligned):
-            if part is None and curves.log and len(curves) > 1:
+            if part is None and curves.log and len(curves) > 1 and fair.absolute:
                 part = parting(curves, 0, 1, (one.name, base.name))
             found[axis] = _difference(curves, one.subject, base.subject, view)
             end = float(curves.x[-1]) if axis == view.axis else end
@@ -108,8 +121,9 @@ def pair_of(
         return Pair(position, UNKNOWN, why or Text(NO_METRIC), found, varied, part, expected)
     between = found[view.axis]
     down = [side.subject.id in broken for side in (one, base)]
-    if down[0] != down[1]:
-        return Pair(position, WORSE if down[0] else BETTER, _broke(one, base, between, down[0]), found, varied, part, expected)
+    if any(down):
+        found = {axis: replace(each, error=None, distinguishable=False, first_is_better=None) for axis, each in found.items()}
+        return Pair(position, *_broke(one, base, down, fair), found, varied, part, expected, broke=True)
     if view.relative and not between.log:
         gaps = {"run": one.name, "base": base.name, "metric": between.metric}
         return Pair(position, UNKNOWN, Text(NO_FALL, gaps), {}, varied, None, expected)
@@ -119,11 +133,14 @@ def pair_of(
     both = [one.subject, base.subject], [one.said, base.said]
     share = covered(*both, view.axis, end, price=view.price) if between.value is not None else None
     text = text if share is None else share.condition(text)
-    return Pair(position, _kind(between, told_apart=bool(varied)), text, found, varied, part, expected, share)
+    elsewhere = any(reason.code == OTHER_PROGRAM for reason in fair.reasons)
+    kind = _kind(between, told_apart=bool(varied) and not elsewhere, kin=kin and not elsewhere)
+    return Pair(position, kind, text, found, varied, part, expected, share)
 
 
 def _aligned(one: Side, base: Side, axis: str, view: View) -> Aligned | Text:
-    return aligned([one.subject, base.subject], [one.said, base.said], view.metric or "", axis, price=view.price)
+    both = [one.subject, base.subject], [one.said, base.said]
+    return aligned(*both, view.metric or "", axis, price=view.price, names=[one.name, base.name])
 
 
 def _difference(curves: Aligned, one: Subject, base: Subject, view: View) -> Difference:
@@ -137,14 +154,15 @@ def _difference(curves: Aligned, one: Subject, base: Subject, view: View) -> Dif
     return difference(curves, 0, 1, higher_is_better=better, spread=view.spread, tests=view.tests, start=start)
 
 
-def _broke(one: Side, base: Side, between: Difference, first: bool) -> Text:
-    """Return the sentence about two runs of which one broke down, the first or the base."""
-    better, worse = (base, one) if first else (one, base)
-    if between.value is None or not between.log:
-        return Text(BROKE_ALONE, {"better": better.name, "worse": worse.name})
-    apart = whole(100 * -math.expm1(-min(abs(between.value), 50)))
-    gaps = {"better": better.name, "worse": worse.name, "difference": apart, "where": Text(EQUAL[between.axis])}
-    return Text(BROKE, gaps)
+def _broke(one: Side, base: Side, down: Sequence[bool], fair: Fairness) -> tuple[str, Text]:
+    """Return kind and sentence about two runs of which one (down: the first, the base) or both broke down."""
+    if all(down):
+        return UNKNOWN, Text(BOTH_BROKE, {"run": one.name, "base": base.name})
+    better, worse = (base, one) if down[0] else (one, base)
+    gaps = {"better": better.name, "worse": worse.name}
+    if any(reason.code == OTHER_PROGRAM for reason in fair.reasons):
+        return UNKNOWN, Text(BROKE_ELSEWHERE, gaps)
+    return WORSE if down[0] else BETTER, Text(BROKE, gaps)
 
 
 def _too_far(one: Side, base: Side, between: Difference) -> Text:
@@ -153,13 +171,13 @@ def _too_far(one: Side, base: Side, between: Difference) -> Text:
     return Text(TOO_FAR, {"run": one.name, "base": base.name, "times": times})
 
 
-def _kind(found: Difference, *, told_apart: bool) -> str:
+def _kind(found: Difference, *, told_apart: bool, kin: bool) -> str:
     if found.value is None:
         return UNKNOWN
     if not found.distinguishable:
         return ALIKE
     if not told_apart:
-        return REPEATS
+        return REPEATS if kin else UNEXPLAINED
     return BETTER if found.first_is_better else WORSE
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from analysis.compare.conditions import Said, amount, kinds
 from analysis.compare.state import State, whole
-from analysis.compare.subject import Subject
+from analysis.compare.subject import Subject, by_program
 from messages import N_, Text, listed
 
 SLOW = 3.0  # times the usual time
@@ -33,7 +33,14 @@ class _Work:
 
 
 def slow_steps(subjects: Sequence[Subject], said: Sequence[Mapping[str, Said]], names: Sequence[str]) -> list[State]:
-    """Return runs (code `slow_step`) whose steps take more than SLOW times what those of the others let expect."""
+    """Return runs (code `slow_step`) whose steps take more than SLOW times what the others of their program let expect."""
+    groups = by_program(subjects)
+    parts = [([subjects[n] for n in group], [said[n] for n in group], [names[n] for n in group]) for group in groups]
+    return [state for part in parts for state in _slow(*part)]
+
+
+def _slow(subjects: Sequence[Subject], said: Sequence[Mapping[str, Said]], names: Sequence[str]) -> list[State]:
+    """Return the same among runs of one program."""
     seconds = np.array([one.step_seconds[1] if one.step_seconds else np.nan for one in subjects])
     work = _work(subjects, said)
     found = []

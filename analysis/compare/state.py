@@ -11,8 +11,8 @@ from analysis.compare.align import TITLES, Aligned
 from analysis.compare.conditions import named, shown
 from analysis.compare.config_diff import Row
 from analysis.compare.difference import second_difference_noise
-from analysis.compare.judged import Judged
-from analysis.compare.subject import LINE, Curve, Subject
+from analysis.compare.judged import COLLAPSED, DIVERGED, NOT_FINITE, Judged
+from analysis.compare.subject import LINE, Curve, Subject, by_program
 from analysis.evidence import PLACES
 from analysis.first_loss import LARGEST_VOCABULARY
 from analysis.losses import LOSSES
@@ -24,13 +24,18 @@ SLOW_FALL = 1.5  # times the way of the base to the same loss
 LEVEL_ROWS = 5  # whose median is a level
 LASTING, LASTING_SHARE = 4, 0.05  # points (and share of all) that it takes to say that two curves stay apart
 COUNTED = frozenset({"step", "tokens", "samples"})
-BROKEN = frozenset({"diverged", "not_finite"})
+BROKEN = frozenset({DIVERGED, NOT_FINITE, COLLAPSED})
+BROKE = {  # in the words of the finding
+    DIVERGED: N_("{run} diverged: {said}"),
+    NOT_FINITE: N_("{run} broke down: {said}"),
+    COLLAPSED: N_("{run} collapsed: {said}"),
+}
 APART = 1e-3  # relative: below it two curves are the same
 
 
 @dataclass(frozen=True)
 class State:
-    """What is to be said of a run: a word (diverged, not_finite, slow_step, slow_fall), the step since when, the sentence."""
+    """What is to be said of a run: a word (diverged, not_finite, collapsed, slow_step, slow_fall), since when, the sentence."""
 
     code: str
     run: str
@@ -43,7 +48,7 @@ class State:
 
 
 def broke_down(became: Sequence[State]) -> frozenset[str]:
-    """Return the runs (ids) that diverged or are not finite."""
+    """Return the runs (ids) that diverged, collapsed or are not finite."""
     return frozenset(state.run for state in became if state.code in BROKEN)
 
 
@@ -63,7 +68,9 @@ def states(
         state for one, name in zip(subjects, names, strict=True) for state in _alone(one, name, (judged or {}).get(one.id))
     ]
     broken = {state.run for state in found}
-    found += [state for state in _beside(subjects, names) if state.run not in broken]
+    for group in by_program(subjects):
+        beside = _beside([subjects[n] for n in group], [names[n] for n in group])
+        found += [state for state in beside if state.run not in broken]
     return tuple(_caused(state, (because or {}).get(state.run)) for state in found)
 
 
@@ -82,12 +89,17 @@ def _alone(one: Subject, name: str, judged: Judged | None) -> list[State]:
     if bad is not None and (curve is None or not len(curve) or bad >= curve.step[-1]):
         gaps: dict[str, Any] = {"run": name, "where": _at(one, bad)}
         found.append(State("not_finite", one.id, bad, Text(N_("{run}: the loss is not finite from {where} on"), gaps)))
-    if judged is not None and judged.said is not None:
+    if judged is not None and _tells(judged, one, found):
         gaps = {"run": name, "said": judged.said}
-        return [*found, State("diverged", one.id, judged.since, Text(N_("{run} diverged: {said}"), gaps))]
+        return [*found, State(judged.how, one.id, judged.since, Text(BROKE[judged.how], gaps))]
     if judged is not None and judged.assessed:
         return found
     return found + ([] if curve is None else _risen(one, name, curve))
+
+
+def _tells(judged: Judged, one: Subject, found: Sequence[State]) -> bool:
+    """Say whether a diagnosis tells of the loss what is not told yet: NaN may be those of gradients alone."""
+    return judged.said is not None and (judged.how != NOT_FINITE or not found and bool(one.bad.keys() & set(LOSSES)))
 
 
 def _risen(one: Subject, name: str, curve: Curve) -> list[State]:

@@ -4,6 +4,7 @@ A subject is made of buckets, so a run of a million steps is as quick to compare
 buckets is seen row by row.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ METRICS = (
     "steps_per_second", "tokens_seen", "samples_seen", "batch_size", "memory_bytes", "memory_peak_bytes", "mfu_percent",
     "policy_loss", "kl", "rewards/chosen", "rewards/rejected",
 )  # fmt: skip
+LONGEST, HEAD = 36, 8  # characters of a short name, of its beginning and before what tells it, where that is in its middle
+ALIKE = 0.5  # share of what two logs print that both do, from which on one program may have written both
+HIDDEN_FALL = 0.02  # of a rate, before the first line of a log
 Part = dict[str, np.ndarray]  # of the buckets of one metric (n,): x, x_last, mean, last, count, nonfinite
 HIGHER_IS_BETTER = frozenset({"reward"})
 # Counters and clocks are read where a bucket ends; everything else is its mean.
@@ -58,7 +62,7 @@ class Subject:
     its step where the bucket ends. curves: by metric. bad: by metric the first step with a value that is not finite.
     clock: (step (n,), seconds since the start (n,)) or None. given: conditions that a person added. launches: of the log.
     rows: of the log. growing: more may come. unit: what `step` counts: steps, or where the log has none epochs or lines.
-    program: what wrote the log, "" where its form does not tell.
+    program: what wrote the log, "" where its form does not tell; form: that form, "" where it is not known.
     """
 
     id: str
@@ -74,6 +78,7 @@ class Subject:
     growing: bool = False
     unit: str = STEP
     program: str = ""
+    form: str = ""
 
     @cached_property
     def main(self) -> str | None:
@@ -92,10 +97,10 @@ class Subject:
 
     @cached_property
     def peak_lr(self) -> float | None:
-        """The highest learning rate seen, None without one or while it may still rise."""
+        """The highest learning rate seen, None without one, while it may still rise, or where it was before the first line."""
         known = self.schedule
         curve = self.curves.get("lr")
-        if curve is None or (known is not None and known.shape == "warmup"):
+        if curve is None or (known is not None and known.shape == "warmup") or _fell_before(curve):
             return None
         return float(curve.value.max()) or None
 
@@ -231,10 +236,35 @@ def _side_by_side(values: Mapping[str, np.ndarray], ends: Mapping[str, np.ndarra
     return columns if known.all() else {name: array[known] for name, array in columns.items()}
 
 
+def _fell_before(curve: Curve) -> bool:
+    """Say whether a rate falls from its first line on, so that at step 0 it would have been higher by more than HIDDEN_FALL."""
+    if len(curve) < 2 or int(np.argmax(curve.value)):
+        return False
+    slope = (curve.value[0] - curve.value[1]) / (curve.step[1] - curve.step[0])
+    return bool(slope * curve.step[0] > HIDDEN_FALL * curve.value[0])
+
+
 def _plan(parts: Mapping[str, Part]) -> int | None:
     last = {name: float(part["last"][-1]) for name, part in parts.items() if name in AT_THE_END and len(part["last"])}
     total = last.get("total_steps") or last.get("epochs", np.nan) * last.get("steps_per_epoch", np.nan)
     return int(total) if np.isfinite(total) and 0 < total < 2**53 else None
+
+
+def one_program(one: Subject, other: Subject) -> bool:
+    """Say whether one program may have written both logs: of programs that no form names, if they print the same things."""
+    if one.program or other.program or not one.form or not other.form:
+        return one.program == other.program
+    names = [{name for name in run.curves if not name.startswith("eval_")} for run in (one, other)]
+    return one.form == other.form and len(names[0] & names[1]) >= ALIKE * len(names[0] | names[1])
+
+
+def by_program(subjects: Sequence[Subject]) -> list[list[int]]:
+    """Return the runs (positions) by the program that wrote their logs, in order."""
+    found: list[list[int]] = []
+    for n, one in enumerate(subjects):
+        home = next((group for group in found if one_program(subjects[group[0]], one)), None)
+        found.append([n]) if home is None else home.append(n)
+    return found
 
 
 def names_of(subjects: Sequence[Subject]) -> list[str]:
@@ -245,11 +275,29 @@ def names_of(subjects: Sequence[Subject]) -> list[str]:
     short = ["-".join(word for word in part if word and word not in shared) for part in parts]
     short = [name if name else one for name, one in zip(short, full, strict=True)]
     if len(set(short)) < len(short):
-        short = [f"{name} ({one.id[:8]})" for name, one in zip(full, subjects, strict=True)]
-    return [_lead(name, short) if len(parts) > 1 else one for name, one in zip(short, full, strict=True)]
+        return [f"{_cut(name, full)} ({one.id[:8]})" for name, one in zip(full, subjects, strict=True)]
+    short = [_lead(name, short) if len(parts) > 1 else one for name, one in zip(short, full, strict=True)]
+    cut = [_cut(name, short) for name in short]
+    return [name if cut.count(name) == 1 else f"{name} ({one.id[:8]})" for name, one in zip(cut, subjects, strict=True)]
 
 
 def _lead(name: str, names: Sequence[str]) -> str:
     """Return the first word of a name where that alone tells the names apart."""
     firsts = [one.split("-")[0] for one in names]
     return name.split("-")[0] if len(set(firsts)) == len(firsts) else name
+
+
+def _cut(name: str, names: Sequence[str]) -> str:
+    """Return a name with LONGEST characters at most: what it does not share with the other long ones, and its ends."""
+    if len(name) <= LONGEST:
+        return name
+    long = [one for one in names if len(one) > LONGEST]
+    start = len(os.path.commonprefix(long)) if len(long) > 1 else 0
+    end = len(os.path.commonprefix([one[::-1] for one in long])) if len(long) > 1 else 0
+    told = name[max(start - HEAD, 0) : max(len(name) - end, start)]
+    # What tells it is near its beginning, nothing of its own, or nearly all of it.
+    if start < 2 * HEAD or end == len(name) or not told or len(told) > LONGEST - HEAD - 2:
+        return f"{name[: LONGEST // 2]}…{name[-(LONGEST - LONGEST // 2 - 1) :]}"
+    room = LONGEST - HEAD - len(told) - 2
+    tail = name[max(len(name) - end, start) :]
+    return f"{name[:HEAD]}…{told}" + (tail if len(tail) <= room + 1 else f"…{tail[len(tail) - room :] if room else ''}")

@@ -16,6 +16,7 @@ import numpy as np
 
 from analysis.compare.conditions import amount, is_neutral, kinds, same
 from analysis.compare.config_diff import is_compared
+from analysis.compare.fairness import Reason
 from messages import N_, Text, listed
 
 LEAST = 8  # runs; with fewer any order can be chance
@@ -24,7 +25,7 @@ LEVELS = 20  # different words of a setting; more are names
 SHUFFLES = 200
 MOST_KEYS = 200
 CONFUSED = 0.9  # rank correlation of two settings from which they can't be told apart
-FEW = N_("too few runs have a result ({count}) to say which setting explains it: it takes {least}")
+FEW = N_("too few comparable runs have a result ({count}) for a correlation: it takes {least}; they are listed and drawn")
 NOTHING = N_("none of the {count} settings that vary explains the result beyond chance")
 EXPLAINS = N_("{what} explains the result best: {share:.0%} of its order")
 CONFOUNDED = N_("{what} can't be told apart from {other}: they vary together")
@@ -56,12 +57,18 @@ class Key:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What explains the result among many runs: settings, the best explanation first, and the same in a sentence."""
+    """What explains the result among many runs: settings, the best explanation first, and the same in a sentence.
+
+    varied: the settings that vary, by name, also where the runs are too few to say more. left: which runs are not counted, and
+    why.
+    """
 
     keys: tuple[Key, ...]
     runs: int
     text: Text
     notes: tuple[Text, ...] = ()
+    varied: tuple[str, ...] = ()
+    left: tuple[Reason, ...] = ()
 
 
 def sweep(configs: Sequence[Mapping[str, Any]], results: Sequence[float | None], *, lower_is_better: bool = True) -> Sweep:
@@ -74,7 +81,7 @@ def sweep(configs: Sequence[Mapping[str, Any]], results: Sequence[float | None],
     configs = [configs[n] for n in kept]
     names = varied_keys(configs)
     if len(kept) < LEAST:
-        return Sweep((), len(kept), Text(FEW, {"count": len(kept), "least": LEAST}))
+        return Sweep((), len(kept), Text(FEW, {"count": len(kept), "least": LEAST}), varied=tuple(names))
     order = _ranks(outcome)
     best = int(np.argmin(outcome) if lower_is_better else np.argmax(outcome))
     columns = {name: [config.get(name) for config in configs] for name in names}
@@ -82,7 +89,7 @@ def sweep(configs: Sequence[Mapping[str, Any]], results: Sequence[float | None],
     told = [_key(name, column, order, shuffles, best, len(names)) for name, column in columns.items()]
     keys = sorted((key for key in told if key is not None), key=lambda key: (not key.sure, -key.share))
     keys = _confused(keys, columns)
-    return Sweep(tuple(keys), len(kept), _sentence(keys), _notes(keys))
+    return Sweep(tuple(keys), len(kept), _sentence(keys), _notes(keys), tuple(names))
 
 
 def varied_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:

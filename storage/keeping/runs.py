@@ -1,6 +1,7 @@
 """The runs in the warehouse and what hangs on them: making, listing, finding, removing. Every function works on a cursor."""
 
 import hashlib
+import re
 import json
 import secrets
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from storage.keeping.state import RunState
 from storage.keeping.tiers import LARGE, SMALL, TENS
 from storage.types import ROW_SCHEMA, Event, Run
 
+TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # the bidirectional controls of Unicode
 RUN_COLUMNS = 'id, name, source, created, updated, rows, segments, first_step, last_step, total_steps, bytes, "offset", version'
 TABLES_OF_RUNS = (*map(cells_table, (TENS, SMALL, LARGE)), "metrics", "events", "frames", "diagnoses", "pieces")
 SQL_TYPES = {
@@ -107,8 +109,13 @@ def list_runs(cursor: duckdb.DuckDBPyConnection, ids: Sequence[str] | None = Non
     sql = f"select {RUN_COLUMNS} from runs where deleted is null and {which} order by updated desc, no desc"
     runs = []
     for run, name, source, created, updated, *rest in cursor.execute(sql, {"ids": ids}).fetchall():
-        runs.append(Run(run, name, source, created.replace(tzinfo=UTC), updated.replace(tzinfo=UTC), *rest))
+        runs.append(Run(run, shown_name(name), source, created.replace(tzinfo=UTC), updated.replace(tzinfo=UTC), *rest))
     return runs
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a run as everybody may show it: what turns the direction of the text around it is made visible."""
+    return name if name.isascii() else TURNS.sub("�", name)
 
 
 def find_fingerprint(cursor: duckdb.DuckDBPyConnection, fingerprint: str) -> str | None:

@@ -36,7 +36,7 @@ def run(
     steps = steps_of(len(loss), every, first)
     known = {
         name: columns.pop(name)
-        for name in ("total_steps", "given", "growing", "launches", "clock", "program")
+        for name in ("total_steps", "given", "growing", "launches", "clock", "program", "form", "title")
         if name in columns
     }
     parts = [_part(name, steps, values, segments) for name, values in {metric: loss, **columns}.items()]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -84,7 +85,7 @@ def test_a_peak_is_the_rate_that_somebody_typed(seen, typed):
 
 
 def differing(subjects):
-    return config_diff([conditions(one) for one in subjects], [one.config for one in subjects])
+    return config_diff(subjects, [conditions(one) for one in subjects])
 
 
 def test_classes_and_groups_are_equal_different_or_unknown():
@@ -305,15 +306,38 @@ def test_a_lower_loss_is_said_as_it_can_be_whichever_run_is_the_base(shift, said
 
 
 def test_an_interval_that_is_wide_is_no_percentage_either():
-    found = Difference("step", "loss", 0.0, math.log(17), 9, False, None)
-    assert found.amount.render() == "a factor of 1.0 (0.1 to 17.0)"
+    found = Difference("step", "loss", -math.log(9), math.log(3.1), 30, True, True)
+    assert found.amount.render() == "a factor of 9 (2.9 to 28)"
 
 
-def test_a_difference_between_runs_that_nothing_tells_apart_is_one_of_repeats():
+@pytest.mark.parametrize("averages", [False, True])
+def test_an_interval_that_says_nothing_is_no_amount(averages):
+    found = Difference("step", "loss", 0.0, math.log(577), 300, False, None, averages=averages)
+    said = sentence(found, ("a", "b")).render()
+    assert "not distinguishable" in said
+    assert "factor" not in said
+    assert not re.search(r"\d", said.replace("300", ""))
+    assert found.hidden
+    assert not Difference("step", "loss", 0.0, 0.05, 300, False, None).hidden
+
+
+@pytest.mark.parametrize(("config", "kind"), [({"batch_size": 8, "lr": 1e-3}, "repeats"), ({}, "unexplained")])
+def test_runs_apart_that_nothing_tells_apart_are_repeats_only_if_both_say_what_they_are(config, kind):
     steps = steps_of(1000)
-    told = compare([run("a", noisy(steps, seed=1)), run("b", noisy(steps, shift=0.03, seed=2))])
-    assert told.verdict == "repeats"
+    told = compare([run("a", noisy(steps, seed=1), config=config), run("b", noisy(steps, shift=0.03, seed=2), config=config)])
+    assert told.verdict == told.pairs[0].kind == kind
     assert "nothing in the logs tells the two apart" in told.sentence.render()
+    assert ("nothing_known" in codes(told)) == (kind == "unexplained")
+
+
+def test_runs_apart_without_a_cause_are_not_counted_as_not_distinguishable():
+    steps = steps_of(1000)
+    runs = [run("a", noisy(steps, seed=1)), *(run(name, noisy(steps, shift=0.05, seed=n)) for n, name in enumerate("bc", 2))]
+    told = compare(runs)
+    assert told.verdict == "unexplained"
+    assert told.sentence.render() == (
+        "no run is better than a: 0 not distinguishable; 2 lie apart, and nothing in the logs says why"
+    )
 
 
 def test_no_difference_is_not_distinguishable():

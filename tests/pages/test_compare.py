@@ -326,7 +326,7 @@ def test_a_setting_is_written_as_a_person_does(value, written):
 def test_a_run_of_a_few_rows_is_not_what_the_others_stand_beside_unless_it_is_asked_for(shop, app):
     few, many = take(shop, log(rows=3), "few.log"), two(shop, rate="0.001", shift=0.9)
     runs = [shop.store.run(run) for run in (few, *many)]
-    assert compare.usual_base(runs) == many[0]
+    assert compare.usual_base(shop, runs) == many[0]
     said = words(app("compare", runs=",".join([few, *many])))
     assert "b is better than a by 10" in said
     assert app("compare", runs=",".join([few, *many]), base=few).query_params["base"] in (few, [few])

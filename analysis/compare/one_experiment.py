@@ -1,0 +1,46 @@
+"""Which of many runs are one experiment: those that a comparison with the first of them would not refuse or bar."""
+
+from collections.abc import Mapping, Sequence
+
+from analysis.compare.conditions import VERBATIM, conditions
+from analysis.compare.config_diff import config_diff
+from analysis.compare.fairness import BAR, REFUSE, Reason, fairness
+from analysis.compare.subject import Subject
+from messages import N_, Text, listed
+
+NAMED, MORE = 6, "…"  # runs that are named, what stands for the others
+LEFT_OUT = N_("left out: {run} — {why}")
+SEVERAL_LEFT_OUT = N_("left out: {runs} — of the first of them: {why}")
+
+
+def strangers(lead: Subject, others: Sequence[Subject], names: Mapping[str, str]) -> dict[str, Reason]:
+    """Return by id the runs that don't compare with `lead`, each with the first reason of a comparison with it.
+
+    names: what each is called, by id.
+    """
+    found = {}
+    for one in others:
+        both = [lead, one]
+        said = [conditions(run) for run in both]
+        diff = config_diff(both, said)
+        fair = fairness(both, said, pairs={1: diff}, whole=diff, names=[names[run.id] for run in both])
+        why = next((reason for reason in fair.reasons if reason.level in (REFUSE, BAR) and one.id in reason.runs), None)
+        if why is not None:
+            found[one.id] = why
+    return found
+
+
+def left_out(reasons: Mapping[str, Reason], names: Mapping[str, str]) -> tuple[Reason, ...]:
+    """Return one reason for all runs (ids) that are left out for the same one, with the sentence about the first of them."""
+    by_code: dict[str, list[str]] = {}
+    for run, reason in reasons.items():
+        by_code.setdefault(reason.code, []).append(run)
+    found = []
+    for code, runs in by_code.items():
+        why = reasons[runs[0]]
+        more = [Text(MORE)] if len(runs) > NAMED else []
+        named = listed([*(Text(VERBATIM, {"key": names[run]}) for run in runs[:NAMED]), *more])
+        one = Text(LEFT_OUT, {"run": names[runs[0]], "why": why.text})
+        text = one if len(runs) == 1 else Text(SEVERAL_LEFT_OUT, {"runs": named, "why": why.text})
+        found.append(Reason(code, why.level, text, tuple(runs)))
+    return tuple(found)
