@@ -32,7 +32,7 @@ SOURCES = {
     "steps_per_second": N_("steps ÷ steps per second: what lies between steps is not seen"),
     "interval_runtime": N_("the printed time of each interval: what lies between intervals is not seen"),
     "time": N_("`time` as printed, taken as seconds"),
-    "epoch_time_minutes": N_("the course of epoch_time"),
+    "epoch_time_minutes": N_("epoch_time as printed"),
 }
 
 

@@ -53,12 +53,15 @@ class Overhead:
 def log_size(
     *, lines: int, size: int, records: int, first_step: int | None, last_step: int | None, format: str
 ) -> LogSize | None:
-    """Return what a log weighs a step from what its reader counted; None where it holds no steps."""
+    """Return what a log weighs a step from what its reader counted; None where it holds no steps.
+
+    A record alone is the first: it is of all steps before it.
+    """
     if not records or not lines:
         return None
     interval = 1.0
-    if first_step is not None and last_step is not None and records > 1:
-        interval = max(last_step - first_step, 1) / (records - 1)
+    if first_step is not None and last_step is not None:
+        interval = max(last_step - first_step, 1) / (records - 1) if records > 1 else float(max(last_step, 1))
     steps = interval * records
     return LogSize(lines / steps, size / steps, size / lines, interval, format)
 

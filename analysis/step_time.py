@@ -32,7 +32,7 @@ SOURCES = {
     "tokens_per_second": N_("tokens per second as printed"),
     "samples_per_second": N_("samples per second as printed"),
     "time": N_("`time` as printed, which is the time of a row here"),
-    "epoch_time_minutes": N_("the course of epoch_time"),
+    "epoch_time_minutes": N_("epoch_time as printed"),
 }
 
 

@@ -21,7 +21,7 @@ LONGEST = 1e9  # seconds: a printed time beyond 30 years is no time
 OF_THE_DAY = 3600.0  # seconds: a bare `time` that shows more at the first steps, and far more than they take, is no time passed
 LEAST_SECONDS, MOST_SECONDS = 1e-6, 1e11  # of a whole launch; less or more is no clock
 MEANS = ("skipped_iterations",)  # a column that only logs print whose step time is the mean of the interval (Megatron)
-AS_WHAT_IS_LEFT = N_("the course of epoch_time, taken as what is left of the epoch")
+AS_WHAT_IS_LEFT = N_("epoch_time, taken as what is left of the epoch")
 MIDNIGHT = N_("the clock has no date and passed midnight {count:,} times")
 
 

@@ -169,7 +169,11 @@ def course(segments: Sequence[Segment], meaning: str | None) -> pd.DataFrame:
         passed = hours + np.cumsum(seconds) / 3600
         last = np.r_[edges[1:] - 1, len(known) - 1]
         part = pd.DataFrame({"step": segment.steps()[known.row[last]], "hours": passed, "launch": segment.number + 1})
-        parts.append(part.assign(seconds=np.where(steps > 0, seconds / np.maximum(steps, 1e-9), np.nan)))
+        part = part.assign(seconds=np.where(steps > 0, seconds / np.maximum(steps, 1e-9), np.nan))
+        if len(part) > 1:  # a row stands where its steps end: the first ones begin somewhere too
+            began = part.iloc[:1].assign(step=max(part["step"].iloc[0] - steps[0], 0.0), hours=hours)
+            part = pd.concat([began, part])
+        parts.append(part)
         hours = float(passed[-1])
     columns = ["step", "hours", "launch", "seconds"]
     return pd.concat(parts, ignore_index=True)[columns].dropna() if parts else pd.DataFrame(columns=columns)

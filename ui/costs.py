@@ -234,7 +234,7 @@ def ledger_table(costs: Costs, run: Run) -> str:
     rows = "".join(_ledger_row(item, costs, run) for item in items)
     whole = (
         _("Together"),
-        duration(book.seconds),
+        _took(book.seconds),
         percent(1.0),
         number(model.gpu_hours(book.seconds), digits=3),
         money(model.money(book.seconds), model.currency),

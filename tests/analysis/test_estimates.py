@@ -94,6 +94,9 @@ def test_what_a_log_weighs() -> None:
     size = log_size(lines=500, size=60_000, records=100, first_step=10, last_step=1000, format="jsonl")
     assert size is not None
     assert (size.lines_per_step, size.bytes_per_line, size.steps_per_record) == (0.5, 120, 10)
+    alone = log_size(lines=3, size=161, records=1, first_step=100, last_step=100, format="minimind")
+    assert alone is not None
+    assert (alone.lines_per_step, alone.bytes_per_step) == (0.03, 1.61)
     assert log_size(lines=3, size=9, records=0, first_step=None, last_step=None, format="") is None
 
 

@@ -2,6 +2,9 @@
 
 from analysis.simulate_text import printed
 from analysis.simulate_time import timed
+from server.costs import Wishes
+from server.service import cost_file
+from storage.reader import read_file
 from tests.pages.helpers import canonical, take, words
 
 PAID = {"gpus": 8, "gpu": "H100", "price": 2.0}
@@ -97,3 +100,12 @@ def test_totals_by_tag(shop, app):
     by_tag = next(frame.value for frame in test.dataframe if "tag" in frame.value.columns)
     assert by_tag["tag"].tolist() == ["team-a"]
     assert by_tag["runs"].tolist() == [1]
+
+
+def test_the_seconds_a_step_are_drawn_from_where_the_first_ones_began(tmp_path):
+    rows = (f"2024-01-01 00:{n:02}:00 step: {100 * (n + 1)} loss: 2.5\n" for n in range(20))
+    (tmp_path / "a.log").write_text("".join(rows))
+    course = cost_file(read_file(tmp_path / "a.log"), Wishes()).course
+    assert course["step"].iloc[:2].tolist() == [100, 200]
+    assert course["hours"].iloc[:2].tolist() == [0, 1 / 60]
+    assert set(course["seconds"]) == {0.6}
