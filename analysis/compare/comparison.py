@@ -145,6 +145,8 @@ def compare(
         kin = any({n, base} <= set(group) for group in kinship)
         pairs.append(pair_of(n, sides[n], sides[base], view, varied=between.varied, fair=about, broken=broken, kin=kin))
     fair = _with_few_points(fair, pairs, view.axis)
+    behind = {sides[pair.run].subject.id for pair in pairs if pair.kind == WORSE}
+    became = [state for state in became if state.code != "slow_fall" or state.run in behind]  # else it is the noise of its end
     target = reach or _target(subjects, view, broken)
     figures = [_numbers(side, view, target, judged or {}) for side in sides]
     notes += _instead(axis, metric, view)

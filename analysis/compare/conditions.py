@@ -92,6 +92,8 @@ def _groups() -> list[tuple[str, re.Pattern[str]]]:
     return [(name, re.compile("|".join(patterns))) for name, patterns in _TABLE["group"].items()]
 
 
+_OF_TESTS = re.compile(r"(?:^|[/.])(?:test|val|valid|validation|eval|evaluation)[^/.]*[/.]", re.IGNORECASE)
+PLACES = frozenset({"tokenizer", "dataset", "model"})  # conditions that may be said as a place in the file system
 _NEUTRAL = re.compile("|".join(_TABLE["neutral"]))
 
 
@@ -138,6 +140,7 @@ def conditions(subject: Subject) -> dict[str, Said]:
         said = next((settings[key] for key in kind.keys if key in settings and _usable(settings[key][1])), None)
         if said is not None:
             found[name] = Said(said[1], CONFIG, said[0])
+    found = _of_one_device(found)
     found |= {name: Said(value, LOG) for name, value in _from_log(subject, found).items() if name not in found}
     batch = effective_batch(subject, found)
     if batch is not None:
@@ -145,12 +148,20 @@ def conditions(subject: Subject) -> dict[str, Said]:
     return found
 
 
+def _of_one_device(found: dict[str, Said]) -> dict[str, Said]:
+    """Return what is said with `train_batch_size` as what it is: of a step with DeepSpeed, else of one device."""
+    said = found.get("effective_batch")
+    if said is None or plain_key(said.key) != "train_batch_size" or {"accumulation", "batch"} & found.keys():
+        return found
+    return {name: its for name, its in found.items() if name != "effective_batch"} | {"batch": said}
+
+
 def light_conditions(config: Mapping[str, Any], peak_lr: float | None) -> dict[str, Any]:
     """Return the settings of one of many runs, those of the table under its names; peak_lr: where it has none."""
     found: dict[str, Any] = {}
     for key, value in config.items():
         name = kind_of(key)
-        if name is None or name not in found:
+        if not _OF_TESTS.search(str(key)) and (name is None or name not in found):
             found[name or key] = value
     if "lr" not in found and peak_lr:
         found["lr"] = rounded(peak_lr)
@@ -158,9 +169,11 @@ def light_conditions(config: Mapping[str, Any], peak_lr: float | None) -> dict[s
 
 
 def squashed_last(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """Return (key as printed, value) by the last part of each key; the first that says something wins."""
+    """Return (key as printed, value) by the last part of each key; the first that says something wins, of training alone."""
     found: dict[str, tuple[str, Any]] = {}
     for key, value in config.items():
+        if _OF_TESTS.search(str(key)):
+            continue
         plain = plain_key(key)
         if plain not in found or not _usable(found[plain][1]):
             found[plain] = (str(key), value)
@@ -245,6 +258,15 @@ def same(one: Any, other: Any, lenient: float = 1e-9) -> bool:
     if a is not None and b is not None:
         return a == b or abs(a - b) <= lenient * max(abs(a), abs(b))
     return str(one).strip().strip("'\"").lower() == str(other).strip().strip("'\"").lower()
+
+
+def same_place(one: Any, other: Any) -> bool:
+    """Say whether two paths end alike: a file and the folder that it is in, wherever that is on a machine."""
+    parts = [
+        [part for part in re.split(r"[/\\]+", str(value).strip("[]'\" ")) if part not in ("", ".")] for value in (one, other)
+    ]
+    shared = min(len(parts[0]), len(parts[1]))
+    return shared >= 2 and parts[0][-shared:] == parts[1][-shared:]
 
 
 def amount(value: Any) -> float | None:

@@ -12,6 +12,7 @@ from analysis.compare.conditions import (
     DECISIVE,
     GROUPS,
     LOG,
+    PLACES,
     SIX,
     Said,
     family_of,
@@ -21,6 +22,7 @@ from analysis.compare.conditions import (
     kinds,
     plain_key,
     same,
+    same_place,
 )
 from analysis.compare.course import course_words, courses
 from analysis.compare.subject import Subject
@@ -143,7 +145,10 @@ def _condition(name: str, said: Sequence[Mapping[str, Said]]) -> Row:
     sources = tuple(None if one is None else one.source for one in found)
     # What the numbers of a log show is less sharp than what its header says.
     lenient = max(kind.lenient, 0.01) if any(source not in (None, CONFIG) for source in sources) else kind.lenient
-    return Row(name, kind.title, kind.group, kind.six, _compared(values, lenient), values, sources, known=True)
+    status = _compared(values, lenient)
+    if status == DIFFERENT and name in PLACES and None not in values and all(same_place(values[0], one) for one in values[1:]):
+        status = EQUAL
+    return Row(name, kind.title, kind.group, kind.six, status, values, sources, known=True)
 
 
 def _compared(values: Sequence[Any], lenient: float = 1e-9) -> str:

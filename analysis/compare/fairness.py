@@ -13,6 +13,7 @@ import numpy as np
 from analysis.compare.conditions import SIX_TITLES, Said, amount, kinds, named, shown
 from analysis.compare.config_diff import DIFFERENT, EQUAL, UNKNOWN, ConfigDiff, Row
 from analysis.compare.difference import LEAST
+from analysis.compare.subject import STEP as STEP_UNIT
 from analysis.compare.subject import Subject, one_program
 from analysis.losses import LOSSES
 from analysis.running_mean import is_running_mean
@@ -348,7 +349,7 @@ def _printing(a: Subject, b: Subject, name_a: str, name_b: str) -> Found:
 
 def _interval(subject: Subject) -> float | None:
     curve = subject.curves.get(subject.main or "")
-    if curve is None or len(curve) < 2 or curve.count.sum() <= 0:
+    if curve is None or subject.unit != STEP_UNIT or len(curve) < 2 or curve.count.sum() <= 0:
         return None
     return float((curve.step[-1] - curve.step[0]) / max(curve.count.sum() - 1, 1))
 

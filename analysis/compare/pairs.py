@@ -34,6 +34,7 @@ TOO_FAR = N_(
     "data, or one run goes on from a trained model"
 )
 NO_METRIC = N_("the runs print no metric in common, so only their configurations are compared")
+NO_AXIS = N_("the runs have no x axis in common (steps, epochs, tokens, time), so only their configurations are compared")
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def pair_of(
     if fair.refusal is not None:
         return Pair(position, REFUSED, fair.refusal, {}, varied, None, expected)
     if view.metric is None or view.axis is None:
-        return Pair(position, UNKNOWN, Text(NO_METRIC), {}, varied, None, expected)
+        why_not = NO_METRIC if view.metric is None else NO_AXIS
+        return Pair(position, UNKNOWN, Text(why_not), {}, varied, None, expected)
     found: dict[str, Difference] = {}
     why, part, end = None, None, 0.0
     for axis in dict.fromkeys(("step", view.axis, *view.axes)):

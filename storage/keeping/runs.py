@@ -1,8 +1,8 @@
 """The runs in the warehouse and what hangs on them: making, listing, finding, removing. Every function works on a cursor."""
 
 import hashlib
-import re
 import json
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime

@@ -2,13 +2,15 @@
 not win.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from analysis.compare.as_dict import as_dict
 from analysis.compare.comparison import compare
-from analysis.compare.conditions import conditions
-from analysis.compare.config_diff import UNKNOWN
+from analysis.compare.conditions import conditions, light_conditions
+from analysis.compare.config_diff import DIFFERENT, EQUAL, UNKNOWN
 from analysis.compare.judged import Judged, judged
 from analysis.compare.subject import LONGEST
 from analysis.diagnose import diagnose
@@ -97,6 +99,29 @@ def test_what_is_said_of_the_data_is_said_once(key):
     assert diff.six["data"] == diff.groups["data"]
 
 
+def test_the_batch_of_a_trainer_is_that_of_one_device_and_that_of_its_tests_is_none():
+    assert "effective_batch" not in conditions(run("a", config={"train_batch_size": 1}))
+    deepspeed = {"train_batch_size": 1024, "gradient_accumulation_steps": 4}
+    assert conditions(run("a", config=deepspeed))["effective_batch"].value == 1024
+    sizes = {"TEST/BATCH_SIZE_PER_GPU": 1, "TRAIN/BATCH_SIZE_PER_GPU": 6}
+    assert conditions(run("a", config=sizes))["batch"].value == 6
+    assert light_conditions(sizes, None) == {"batch": 6}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "status"),
+    [
+        ("/root/code/data/tokenizers/bpe.model", "./data/tokenizers/bpe.model", EQUAL),
+        ("/a/x/bpe.model", "/b/y/bpe.model", DIFFERENT),
+        ("bpe.model", "/a/bpe.model", DIFFERENT),
+        ("['/a/wiki/text']", "wiki/text", EQUAL),
+    ],
+)
+def test_a_file_is_the_same_wherever_its_folder_is(one, other, status):
+    diff = differing([run("a", config={"tokenizer": one}), run("b", config={"tokenizer": other})])
+    assert diff.row("tokenizer").status == status
+
+
 # Programs
 
 
@@ -172,6 +197,23 @@ def test_steps_and_starts_are_those_of_one_program():
     usual = [run(name, program="MiniMind", step_time_seconds=0.1) for name in "ab"]
     strange = run("c", np.linspace(30, 25, 400), program="llm.c", step_time_seconds=9.0)
     assert compare([*usual, strange]).states == ()
+
+
+def test_a_run_that_is_not_behind_is_not_called_slow():
+    """The lowest of many noisy losses of the base lies below the last ones of a run that ends where it does."""
+    steps = steps_of(400)
+    flat = [run(name, noisy(np.maximum(steps, 3000), sigma=0.1, seed=n)) for n, name in enumerate("ab")]
+    told = compare(flat)
+    assert told.verdict == "not_distinguishable"
+    assert told.states == ()
+
+
+def test_without_a_common_axis_the_metric_is_not_what_is_missing():
+    one = run("a", lr=1e-3)
+    told = compare([one, replace(run("b", lr=2e-3), unit="epoch")])
+    assert told.view.metric == "loss"
+    assert told.sentence.render().startswith("the runs have no x axis in common")
+    assert "logging_interval" not in codes(told)
 
 
 # Labels and names
