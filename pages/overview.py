@@ -112,7 +112,7 @@ def _table(lines: Sequence[Line], table: pa.Table, given: dict[str, list[str]], 
         selection_mode=["multi-row", "single-cell"],
         alt=_("All runs, those that need attention first"),
         column_config={
-            "verdict": column.MultiselectColumn(_("Verdict"), width=105, options=words, color=colours),
+            "verdict": column.MultiselectColumn(_("Verdict"), width=132, options=words, color=colours),
             "name": column.TextColumn(_("Run"), width=210),
             "curve": column.LineChartColumn(_("Loss"), width=90, help=_(SPARK_WORDS)),
             "loss": column.NumberColumn(_("Last loss"), format="%.4g", width=75),
