@@ -2,11 +2,13 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+from messages import Text
 from server import baselines, compare, subjects
 from server.monitor import Monitor
 from tests.pages.helpers import canonical, take, words
@@ -378,3 +380,100 @@ def test_the_best_runs_of_a_reward_are_the_highest(shop, app):
     lines = next(data for chart in test.get("vega_lite_chart") for data in chart.proto.datasets if data.name == "lines")
     frame = pa.ipc.open_stream(lines.data.data).read_all().to_pandas()
     assert set(frame.loc[frame["best"], "label"]) == {"9.jsonl"}
+
+
+# Nothing false
+
+
+def diverging(rows: int = 300) -> str:
+    lines = log(rate="0.002", rows=rows).splitlines(keepends=True)
+    parts = [line.partition("loss: ") for line in lines]
+    return "".join(
+        line
+        if n <= rows // 2 or not part[1]
+        else f"{part[0]}loss: {5 * 1.03 ** (n - rows // 2):.4f}, {line[line.index('lr:') :]}"
+        for n, (line, part) in enumerate(zip(lines, parts, strict=True))
+    )
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_a_run_that_broke_down_stands_there_without_an_interval(shop, app, base):
+    runs = [take(shop, log(), "good.log"), take(shop, diverging(), "bad.log")]
+    for run in runs:
+        shop.diagnosis(run)
+    told = compare.comparison(shop, runs, base=runs[base])
+    drawn = compare_words.forest(told)
+    assert ("the base broke down" if base else "broke down") in drawn
+    assert not any(word in drawn for word in ("rv-span", "rv-dot", "%", "too few"))
+    assert "nan" not in compare_export.to_csv(told).decode().lower()
+    said = words(app("compare", runs=",".join(runs), base=runs[base]))
+    assert "good is better: bad broke down" in said
+
+
+def test_better_never_stands_beside_too_few_common_points(shop):
+    runs = [take(shop, log(), "good.log"), take(shop, diverging(), "bad.log"), take(shop, log(rate="0.003", rows=3), "few.log")]
+    for run in runs:
+        shop.diagnosis(run)
+    for base in runs:
+        rows = compare_frames.forest(compare.comparison(shop, runs, base=base)).to_dict("records")
+        assert not [row for row in rows if row["kind"] in ("better", "worse") and row["text"] == "too few common points"]
+
+
+def test_what_says_nothing_has_no_number(told):
+    pair = told.pairs[0]
+    wide = {axis: replace(one, value=0.0, error=6.0, distinguishable=False) for axis, one in pair.differences.items()}
+    hidden = replace(told, pairs=(replace(pair, kind="not_distinguishable", text=Text("x"), differences=wide),))
+    drawn = compare_words.forest(hidden) + compare_words.equal_table(hidden)
+    assert "hidden by the noise" in drawn
+    assert "rv-span" not in drawn
+    assert "%" not in drawn
+    assert compare_frames.interval_words(190.0, 800.0, 2700.0) == "× 9 (2.9 to 28)"
+
+
+def test_as_the_base_is_only_what_is_known_to_be(shop):
+    """A label of conditions must not hide a setting that differs."""
+    base = {"dropout": 0.1, "zero_stage": 0}
+    others = [{**base, "rate": "0.001", "batch": 16}, {**base, "zero_stage": 2}, {**base, "shift": 1.01}]
+    runs = [take(shop, log(**more), f"{name}.log") for name, more in zip("abcd", [base, *others], strict=True)]
+    told = compare.comparison(shop, runs)
+    assert compare_frames.labels(told)[2:] == ["DeepSpeed 2 · c", "as the base · d"]
+
+
+def test_what_is_said_of_the_data_is_the_same_twice(shop):
+    told = compare.comparison(shop, list(two(shop, rate="0.001")))
+    chips = compare_words.chips(told)
+    data = [part for part in chips.split("<span") if "<b>Data</b>" in part]
+    assert len(data) == 2
+    assert len({part.partition("<b>")[2] for part in data}) == 1
+
+
+def test_a_headline_has_short_names_and_the_whole_ones_beside_it(shop, app):
+    long = "an experiment with a name that goes on and on " * 3
+    runs = [take(shop, log(), f"{long} 🚀one\u202egol.txt"), take(shop, log(rate="0.001", shift=0.9), f"{long} two.log")]
+    told = compare.comparison(shop, runs)
+    drawn = compare_words.verdict(told)
+    heading = drawn.partition("rv-sentence")[2].partition(">")
+    assert long.strip() in heading[0]
+    assert long.strip() not in heading[2]
+    test = app("compare", runs=",".join(runs))
+    assert not test.exception
+    shown = [*test.multiselect[0].options, *(option for box in test.selectbox for option in box.options), words(test)]
+    assert not any("\u202e" in one for one in shown)
+
+
+def test_a_sweep_of_few_runs_is_listed_and_drawn(shop, app):
+    for n in range(3):
+        take(shop, log(rate=f"{(n + 1) / 1000:.4f}", shift=1 + n / 10, rows=40), f"{n}.log")
+    take(
+        shop,
+        "".join(json.dumps({"step": n, "loss": 9.0 - n / 9, "kl": 0.1, "grad_norm": 1.0}) + "\n" for n in range(40)),
+        "x.jsonl",
+    )
+    test = app("compare", mode="sweep")
+    assert not test.exception
+    said = words(test)
+    assert "Too few comparable runs" in said
+    assert "Left out: x" in said
+    assert len(test.dataframe[0].value) == 3
+    assert "Learning rate" in test.dataframe[0].value
+    assert "One setting against the result" in said

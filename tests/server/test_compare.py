@@ -1,5 +1,6 @@
 """A comparison says of a run what the other pages say of it: one diagnosis, one ledger."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -9,6 +10,7 @@ from server import compare
 from server.compare import comparison
 from server.costs import Wishes
 from server.monitor import Monitor
+from server.subjects import set_condition
 from tests.pages.conftest import shop as shop
 from tests.pages.helpers import take
 
@@ -82,3 +84,76 @@ def test_where_a_monitor_judges_nobody_waits_for_it(shop, pair):
 
 def test_where_nothing_judges_by_itself_nothing_is_awaited(shop, pair):
     assert compare.awaited(shop, pair) == []
+
+
+# The usual base
+
+
+def test_the_usual_base_is_a_run_that_did_not_break_down_and_has_most_in_common(shop):
+    broke, lone = take(shop, log(rising_from=200), "broke.log"), take(shop, strange(), "strange.jsonl")
+    first, second = take(shop, log(), "first.log"), take(shop, log(rows=410), "second.log")
+    for run in (broke, lone, first, second):
+        shop.diagnosis(run)
+    heads = [shop.store.run(run) for run in (broke, lone, first, second)]
+    assert compare.usual_base(shop, heads) == first
+    assert compare.usual_base(shop, heads[:2]) == lone
+    few = take(shop, log(rows=3), "few.log")
+    assert compare.usual_base(shop, [shop.store.run(few), *heads[2:]]) == first
+
+
+# Sweeps
+
+
+def strange(rows: int = 400) -> str:
+    """Another program: other things under other names, of another task."""
+    lines = [{"step": n + 1, "loss": 9 - n / 100, "grad_norm": 1.0, "kl": 0.1, "tokens_per_second": 5.0} for n in range(rows)]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def sized(batch: int, *, vocabulary: int = 100, rows: int = 400) -> str:
+    return f"Namespace(batch_size={batch}, vocab_size={vocabulary}, weight_decay={batch / 100})\n" + log(rows=rows)
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_a_sweep_leaves_out_what_a_comparison_would_not_set_beside_the_others(shop, monkeypatch, one_by_one):
+    monkeypatch.setattr(compare, "MOST", 50 if one_by_one else 1)
+    kept = [take(shop, sized(n + 1), f"{n}.log") for n in range(9)]
+    other = take(shop, sized(3, vocabulary=50_000), "vocabulary.log")
+    lone = take(shop, strange(), "strange.jsonl")
+    told, table = compare.sweep_of(shop, [lone, *kept, other])
+    assert list(table.index) == kept
+    assert told.runs == len(kept)
+    assert {reason.code: reason.runs for reason in told.left} == {"differs_vocabulary": (other,), "other_program": (lone,)}
+    said = " ".join(reason.text.render() for reason in told.left)
+    assert "left out: vocabulary" in said
+    assert "Vocabulary" in said
+    pair = comparison(shop, [kept[0], other])
+    assert {reason.code for reason in pair.fair.reasons} >= {"differs_vocabulary"}
+
+
+def test_a_sweep_of_few_runs_names_what_varies(shop):
+    runs = [take(shop, sized(n + 1, rows=400 + 100 * n), f"{n}.log") for n in range(3)]
+    told, table = compare.sweep_of(shop, runs)
+    assert told.keys == ()
+    assert set(told.varied) == {"batch", "weight_decay"}
+    assert table[list(told.varied)].notna().all(axis=None)
+    assert "after 400 to 600 steps" in told.notes[0].render()
+
+
+def test_a_condition_by_hand_counts_in_a_sweep(shop):
+    runs = [take(shop, sized(n + 1), f"{n}.log") for n in range(3)]
+    set_condition(shop.store, runs[2], "dataset", "another")
+    set_condition(shop.store, runs[1], "dataset", "one")
+    told, _table = compare.sweep_of(shop, runs)
+    assert "dataset" in told.varied
+
+
+# Names
+
+
+def test_a_name_that_turns_the_text_around_is_shown_as_what_it_is(shop):
+    run = take(shop, log(), "a\u202egol.b\u2066c\u200f.log")
+    other = take(shop, log(rising_from=200), "b.log")
+    assert shop.store.run(run).name == "a�gol.b�c�.log"
+    assert {head.name for head in shop.store.runs()} == {"a�gol.b�c�.log", "b.log"}
+    assert {side.subject.name for side in comparison(shop, [run, other]).sides} == {"a�gol.b�c�.log", "b.log"}
