@@ -8,6 +8,7 @@ from analysis.segment import Segment
 from messages import N_, Text
 
 LOSSES = ("loss", "logits_loss", "aux_loss")
+LANGUAGE = ("logits_loss", "lm_loss")  # names of the loss over words where the total has other tasks in it
 RL_COLUMNS = ("reward", "kl", "policy_loss", "response_length")
 PREFERENCE_COLUMNS = ("rewards/chosen", "rewards/rejected", "rewards/margins")
 
@@ -49,7 +50,9 @@ def _loss_kind(segment: Segment) -> LossKind:
 
 def _main(segment: Segment) -> str | None:
     """Return the language-modelling loss if the log prints it as often as the total, else the total."""
-    counts = {name: int(np.isfinite(segment.values(name)).sum()) if segment.has(name) else 0 for name in LOSSES[:2]}
-    if counts["logits_loss"] and counts["logits_loss"] >= 0.9 * counts["loss"]:
-        return "logits_loss"
+    names = (*LANGUAGE, "loss")
+    counts = {name: int(np.isfinite(segment.values(name)).sum()) if segment.has(name) else 0 for name in names}
+    part = next((name for name in LANGUAGE if counts[name]), None)
+    if part and counts[part] >= 0.9 * counts["loss"]:
+        return part
     return "loss" if counts["loss"] else None

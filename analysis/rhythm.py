@@ -16,6 +16,7 @@ from analysis.noise import Track
 WINDOWS = ((64, 1), (256, 1), (64, 8), (256, 8), (64, 64), (256, 64))  # values a window, rows a value
 STEPS = 4  # windows begin at quarters of each other
 SLOWEST = 4  # cycles a window below which a line can't be told from a trend
+SAME_LINE = 0.06  # share by which a period may be off in a longer stretch
 SIDE = 8  # frequencies on each side that a line is compared with
 AT_ONCE = 1 << 20  # values transformed at a time: bounded memory
 
@@ -44,6 +45,22 @@ def lines(track: Track) -> Iterator[Lines]:
         means = values[: len(values) // scale * scale].reshape(-1, scale).mean(axis=1) if scale > 1 else values
         if len(means) >= size:
             yield _lines(means, size, scale)
+
+
+def tower_of(values: np.ndarray, period: float) -> float:
+    """Return by how much a period of so many values towers over its neighbours in the spectrum of all values (n,).
+
+    Over a stretch of several windows a swing stays one narrow line; slow wander, which now and then has the same period in
+    some windows one after the other, spreads.
+    """
+    straight = _straightened(values[None, :])[0]
+    spectrum = np.abs(np.fft.rfft(straight * np.hanning(len(values)))) ** 2
+    place = len(values) / period
+    low = max(int(place * (1 - SAME_LINE)), 2)
+    peak = low + int(np.argmax(spectrum[low : int(place * (1 + SAME_LINE)) + 2]))
+    near = peak + np.r_[-SIDE:-2, 3 : SIDE + 1]
+    floor = float(np.median(spectrum[near[(near >= 2) & (near < len(spectrum))]]))
+    return float(spectrum[peak]) / max(floor, 1e-300)
 
 
 def _lines(means: np.ndarray, size: int, scale: int) -> Lines:

@@ -26,7 +26,7 @@ from analysis.findings import Finding, Severity
 from analysis.first_loss import first_loss
 from analysis.losses import loss_kind
 from analysis.noise import Track, track
-from analysis.schedule import Rates, rates
+from analysis.schedule import rates
 from analysis.segment import Segment
 from messages import N_, Text
 
@@ -34,11 +34,14 @@ NEEDS = ("loss|logits_loss",)
 LEVEL = True
 ROWS = 24
 START_ROWS = 10
+EARLY_ROWS = 50  # of each level, while the rows are few; later an eighth of them at the beginning and the last quarter
 RESUMED_STEP = 0.02  # of the steps so far: a launch that begins later than this goes on with something
 TO_LEARN = 1.0  # a launch that begins below this loss has little left to learn
 RECOVERED = 3.0  # times the fall that was wanted, from which on a slow beginning is over
 FALLEN_BY = 8  # times the rows up to its highest level, by which a loss that rose at first is down again
 BRIEF = 0.05  # of the rows, up to which a beginning without a fall is over and only noted
+FALLEN_ERRORS = 2.5  # standard errors by which a launch must have fallen to be one that learns
+HARDLY = 0.05  # of the first loss: what fell by less has no plateau besides
 LEARNED = 0.1  # in logs, by which the loss must be lower by now
 MUCH_TO_LEARN = 3.0  # a launch that begins above this should lose a good part of it
 
@@ -58,15 +61,27 @@ class Still:
     slow: bool
 
 
+@dataclass(frozen=True)
+class Limits:
+    """From when on a launch is judged, and what counts as learning: the arguments of `check`."""
+
+    after_steps: int = 200
+    after_share: float = 0.04
+    after_warmup: int = 100
+    least_fall: float = 0.02
+    slow_fall: float = 0.1
+    slow_steps: int = 1000
+
+
 def check(
     segment: Segment,
     *,
-    after_steps: int = 200,
-    after_share: float = 0.04,
-    after_warmup: int = 100,
-    least_fall: float = 0.02,
-    slow_fall: float = 0.1,
-    slow_steps: int = 1000,
+    after_steps: int = Limits.after_steps,
+    after_share: float = Limits.after_share,
+    after_warmup: int = Limits.after_warmup,
+    least_fall: float = Limits.least_fall,
+    slow_fall: float = Limits.slow_fall,
+    slow_steps: int = Limits.slow_steps,
 ) -> Iterator[Finding]:
     """Yield a launch whose loss does not fall, or a caution for one that falls very slowly.
 
@@ -75,15 +90,15 @@ def check(
     slow_fall: share of a first loss above 3 that should be gone after slow_steps steps (a tenth of the plan), or an epoch.
     """
     main, begin = loss_kind(segment).main, first_loss(segment)
-    if main is None or begin is None or begin.level < TO_LEARN or _goes_on(segment):
-        return
-    loss = track(segment, main)
-    after = (after_steps, after_share, after_warmup)
-    still = _still(segment, loss, rates(segment), after, least_fall, scratch=begin.from_scratch)
-    if still is None and begin.level > MUCH_TO_LEARN:
-        still = _slow(segment, loss, slow_fall, slow_steps)
-    if still is not None:
-        yield _finding(segment, main, loss, still, from_scratch=begin.from_scratch)
+    still = _judged(segment, Limits(after_steps, after_share, after_warmup, least_fall, slow_fall, slow_steps))
+    if still is not None and main is not None and begin is not None:
+        yield _finding(segment, main, track(segment, main), still, from_scratch=begin.from_scratch)
+
+
+def unlearned(segment: Segment) -> bool:
+    """Say whether the loss has hardly fallen since the launch began, by the usual limits: then it stands still, of course."""
+    still = _judged(segment, Limits())
+    return still is not None and still.began is None and still.level > still.start + np.log1p(-HARDLY)
 
 
 def check_articles(segment: Segment, *, least_fall: float = 0.01) -> Iterator[Finding]:
@@ -101,6 +116,22 @@ def check_articles(segment: Segment, *, least_fall: float = 0.01) -> Iterator[Fi
                 yield _finding(segment, main, loss, still, from_scratch=True)
 
 
+def _judged(segment: Segment, limits: Limits) -> Still | None:
+    """Return how a launch does not learn, None where it does or can't be judged; worked out once a segment."""
+    return segment.once(("no_learning", limits), lambda: _worked_out(segment, limits))
+
+
+def _worked_out(segment: Segment, limits: Limits) -> Still | None:
+    main, begin = loss_kind(segment).main, first_loss(segment)
+    if main is None or begin is None or begin.level < TO_LEARN or _goes_on(segment):
+        return None
+    loss = track(segment, main)
+    still = _still(segment, loss, limits, scratch=begin.from_scratch)
+    if still is None and begin.level > MUCH_TO_LEARN:
+        return _slow(segment, loss, limits.slow_fall, limits.slow_steps)
+    return still
+
+
 def _goes_on(segment: Segment) -> bool:
     """Say whether a launch goes on with an earlier one: it has less to learn."""
     first, last = segment.step(0), segment.step(len(segment) - 1)
@@ -116,14 +147,12 @@ def _steps(segment: Segment, loss: Track) -> np.ndarray:
     return steps - min(steps[0], 1.0) if len(steps) else steps
 
 
-def _still(
-    segment: Segment, loss: Track, course: Rates | None, after: tuple[int, float, int], least: float, *, scratch: bool
-) -> Still | None:
-    steps = _steps(segment, loss)
-    ready = steps >= max(after[0], after[1] * (segment.total_steps or 0))
+def _still(segment: Segment, loss: Track, limits: Limits, *, scratch: bool) -> Still | None:
+    least, course, steps = limits.least_fall, rates(segment), _steps(segment, loss)
+    ready = steps >= max(limits.after_steps, limits.after_share * (segment.total_steps or 0))
     ready &= np.arange(len(loss)) >= ROWS
     if course is not None:
-        behind = np.maximum(steps - after[2], 0)
+        behind = np.maximum(steps - limits.after_warmup, 0)
         ready &= ~course.warming[loss.rows] & ~course.warming[loss.rows[np.searchsorted(steps, behind)]]
         ready &= course.lr[loss.rows] > 0
         if not scratch:  # what trained weights lost in the warm-up they have to regain first
@@ -135,9 +164,30 @@ def _still(
         still = _compared(loss, at, float(np.log1p(-least)))
         if still is not None and (scratch or not _falling(loss, still)):
             return still
-        if np.median(loss.x[max(at - 20, 0) : at + 1]) < np.median(loss.x[:START_ROWS]) + np.log1p(-3 * least):
+        if _fallen(loss, at, float(np.log1p(-3 * least))):
             return None
     return None
+
+
+def _fallen(loss: Track, at: int, enough: float) -> bool:
+    """Say whether the loss is lower at a position than in its first rows, by enough and by more than noise makes it."""
+    now = loss.x[at - max(at // 4, START_ROWS) + 1 : at + 1]
+    falls = [(_level(now) - _level(loss.x[:rows]), _error(loss.x[:rows], now)) for rows in (START_ROWS, EARLY_ROWS)]
+    return any(fall < min(enough, -FALLEN_ERRORS * error) for fall, error in falls)
+
+
+def _level(values: np.ndarray) -> float:
+    return float(np.median(values))
+
+
+def _error(before: np.ndarray, now: np.ndarray) -> float:
+    """Return the standard error of the difference of the medians of two stretches, in whatever course they have."""
+    return float(1.6 * _spread(before, now) * np.sqrt(1 / len(before) + 1 / len(now)))
+
+
+def _spread(before: np.ndarray, now: np.ndarray) -> float:
+    """Return the standard deviation of a row against its neighbours, in both stretches."""
+    return 1.4826 * float(np.median(np.abs(np.r_[np.diff(before), np.diff(now)]))) / np.sqrt(2)
 
 
 def _doubling(first: int, count: int) -> Iterator[int]:
@@ -150,11 +200,10 @@ def _doubling(first: int, count: int) -> Iterator[int]:
 
 def _compared(loss: Track, at: int, least: float, *, certain: bool = True) -> Still | None:
     """Return how the level at a position compares with the first one, None where it is lower or can't be told."""
-    width = max(START_ROWS, min(50, at // 4))
-    before, now = loss.x[: min(width, at // 2)], loss.x[at - width + 1 : at + 1]
-    spread = 1.4826 * float(np.median(np.abs(np.r_[np.diff(before), np.diff(now)]))) / np.sqrt(2)
-    error = 1.6 * spread * np.sqrt(1 / len(before) + 1 / len(now))
-    start, level = float(np.median(before)), float(np.median(now))
+    width = max(START_ROWS, min(EARLY_ROWS, at // 4))
+    early, late = (max(width, at // 8), max(width, at // 4)) if certain else (width, width)
+    before, now = loss.x[: min(early, at // 2)], loss.x[at - late + 1 : at + 1]
+    start, level, error = _level(before), _level(now), _error(before, now)
     if np.ptp(loss.x[: at + 1]) == 0:
         return None  # a number that never changes is no loss
     if (
@@ -163,9 +212,9 @@ def _compared(loss: Track, at: int, least: float, *, certain: bool = True) -> St
         or (certain and level - 2 * error <= start + 2 * least)
     ):
         return None
-    lower = np.flatnonzero(loss.x[at + 1 :] < start + 3 * min(least, -0.01) - spread)
-    began = at + 1 + int(lower[2]) if len(lower) > 2 else None
-    return Still(at, began, start, level, float(error), slow=False)
+    lower = np.flatnonzero(bn.move_median(loss.x, width)[at + 1 :] < start + 3 * min(least, -0.01) - error)
+    began = max(at + 1 + int(lower[0]) - width // 2, at + 1) if len(lower) else None  # lone low rows are noise
+    return Still(at, began, start, level, error, slow=False)
 
 
 def _falling(loss: Track, still: Still) -> bool:

@@ -25,7 +25,7 @@ from analysis.evidence import fact, finding_at, where
 from analysis.findings import Finding, Severity
 from analysis.losses import loss_kind
 from analysis.noise import TO_SIGMA, Track, track
-from analysis.rhythm import Lines, lines
+from analysis.rhythm import Lines, lines, tower_of
 from analysis.segment import Segment
 from analysis.stretches import joined
 from analysis.warm_restarts import warm_restarts
@@ -151,7 +151,8 @@ def _periodic(loss: Track, tower: float, share: float, amplitude: float) -> Iter
             end = None if last == len(strong) - 1 else int(found.end[last])
             part = slice(known - 4, last + 1)
             swing, period = float(np.median(found.amplitude[part])), float(np.median(found.period[part]))
-            if not _throughout(loss.x[int(found.end[first]) - found.rows + 1 : int(found.end[known]) + 1], period):
+            stretch = loss.x[int(found.end[first]) - found.rows + 1 : int(found.end[known]) + 1]
+            if not _throughout(stretch, period) or not _one_line(stretch, period, found.rows // found.size, tower):
                 continue
             yield Swing(int(found.end[first]) - found.rows + 1, int(found.end[known]), end, swing, period, None)
 
@@ -162,6 +163,12 @@ def _throughout(x: np.ndarray, period: float) -> bool:
     pieces = x[: len(x) // width * width].reshape(-1, width)
     swings = np.std(pieces, axis=1)
     return len(swings) < 3 or bool(np.median(swings) > 0.4 * swings.max())
+
+
+def _one_line(x: np.ndarray, period: float, scale: int, tower: float) -> bool:
+    """Say whether a period stands out of the whole stretch as it does of each window: in slow wander it does not."""
+    means = x[: len(x) // scale * scale].reshape(-1, scale).mean(axis=1)
+    return tower_of(means, period / scale) > tower
 
 
 def _stretches(found: Lines, strong: np.ndarray) -> Iterator[tuple[int, int, int]]:
@@ -283,9 +290,15 @@ def _interval(segment: Segment, first: int, last: int) -> float:
 
 def _is_epoch(segment: Segment, period: float, first: int, last: int) -> bool:
     """Say whether a period in rows is that of an epoch, or a whole part of it."""
-    pace = np.nanmedian(np.diff(segment.values("epoch")[first : last + 1])) if segment.has("epoch") else 0.0
+    pace = _epoch_pace(segment.values("epoch")[first : last + 1]) if segment.has("epoch") else 0.0
     each = segment.values("steps_per_epoch")[last] / _interval(segment, first, last) if pace <= 0 else 1 / pace
     return bool(np.isfinite(each) and each > 1 and abs(each / period - 1) < EPOCH_MATCH)
+
+
+def _epoch_pace(epochs: np.ndarray) -> float:
+    """Return the epochs a row over a stretch (m,): of half of it at a time, for a printed epoch is rounded."""
+    half = max(len(epochs) // 2, 1)
+    return float(np.nanmedian(epochs[half:] - epochs[:-half])) / half
 
 
 def _is_cycle(segment: Segment, period: float) -> bool:

@@ -15,7 +15,7 @@ fixed number of steps does not.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import bottleneck as bn
@@ -30,6 +30,7 @@ from analysis.losses import loss_kind
 from analysis.model_size import may_be_capacity
 from analysis.noise import Track, track
 from analysis.rules.dip import dips
+from analysis.rules.no_learning import unlearned
 from analysis.schedule import rates
 from analysis.segment import Segment
 from analysis.stretches import joined
@@ -45,12 +46,16 @@ LEAST_GAIN = 0.005  # in logs, of the stretch before
 FELL, FELL_ERRORS = 0.01, 4.0  # from its first to its last fifth a stretch fell by more: in logs, and in standard errors
 NEAR_ROWS = 64  # behind a sudden drop that stays, within which a flat stretch is where it landed
 LITTLE_TO_LEARN = 2.5  # first loss of trained weights
+LEAST_MOVE = 0.01  # in logs: levels nearer than that are one
 LEFT_SHARE = 0.2  # of the fall before it: a loss that moved so far has left the plateau
+LEFT_ERRORS = 3.0  # standard errors of the difference of both levels, likewise
+STEP_ERRORS = 3.0  # of the difference of two parts of a stretch, above which the second is a step up in the data
 
 
 @dataclass(frozen=True)
 class Flat:
-    """A flat stretch: positions in the track where it began, was known, and ended (None: goes on); levels in logs."""
+    """A flat stretch: positions in the track where it began, was known, and ended (None: goes on); levels in logs, with the
+    standard error of the gain and so, at most, of the level."""
 
     first: int
     known: int
@@ -58,6 +63,7 @@ class Flat:
     level: float
     gain: float
     before: float
+    error: float = 0.0
 
 
 def check(
@@ -81,7 +87,7 @@ def check(
     if main is None:
         return
     loss = track(segment, main)
-    if len(loss) < ROWS:
+    if len(loss) < ROWS or unlearned(segment):
         return
     expects = _expects_fall(segment, loss, lr_share, until, learned_share)
     done = _done(segment, loss)
@@ -139,18 +145,24 @@ def _flats(
         for block in range(max(octave.judge, LEAST_BLOCKS - 1), len(octave.means)):
             row = octave.row(block)
             if current is not None:
-                now, error = _level(octave, block + 1, max(3, (block + 1) // 16))
-                if abs(now - current.level) > max(4 * error, LEFT_SHARE * current.before, 0.01):
-                    yield Flat(current.first, current.known, row, current.level, current.gain, current.before)
+                if _left(octave, block, current):
+                    yield replace(current, end=row)
                     current, count, free = None, 0, row + 1
                 continue
             still = _still(octave, passed, block, gain_share, bound) if expects[row] else None
             count = count + 1 if still else 0
             if still and count >= max(3, held * (block + 1)):
                 now, gain, before, error = still
-                current = Flat(max(_began(octave, block, now, error), free), row, None, now, gain, before)
+                current = Flat(max(_began(octave, block, now, error), free), row, None, now, gain, before, error)
     if current is not None:
         yield current
+
+
+def _left(octave: Octave, block: int, flat: Flat) -> bool:
+    """Say whether the loss has moved away from a flat stretch: the level there is known with an error, too."""
+    now, error = _level(octave, block + 1, max(3, (block + 1) // 16))
+    moved = max(LEFT_ERRORS * float(np.hypot(error, flat.error)), LEFT_SHARE * flat.before, LEAST_MOVE)
+    return abs(now - flat.level) > moved
 
 
 def _still(
@@ -181,11 +193,13 @@ def _level(octave: Octave, end: int, width: int) -> tuple[float, float]:
 
 
 def _steady(octave: Octave, start: int, block: int) -> float:
-    """Return the fall over the last stretch at its usual pace, inf of one block: a step up in the data does not hide it."""
+    """Return the fall over the last stretch without steps up in the data, which would hide it; inf where nothing is left."""
     if block <= start:
         return float("inf")
     parts = np.array_split(octave.means[start : block + 1], min(8, max((block + 1 - start) // 3, 2)))
-    return float(-(len(parts) - 1) * np.median(np.diff([part.mean() for part in parts])))
+    moves = np.diff([part.mean() for part in parts])
+    kept = moves[moves <= STEP_ERRORS * octave.noise[block] * np.sqrt(2 / len(parts[-1]))]
+    return float(-len(moves) * kept.mean()) if len(kept) else float("inf")
 
 
 def _began(octave: Octave, block: int, level: float, error: float) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.diagnose import diagnose
+from analysis.findings import Severity
 from analysis.segment import Segment
 from analysis.simulate import simulate, with_evaluations, with_events
 from analysis.simulate_hardware import simulate as simulate_machine
@@ -79,6 +80,30 @@ def test_a_plateau_is_found_before_the_run_is_three_times_as_long() -> None:
     run = simulate(rows=6000, seed=8, fault="plateau")
     finding = alarms("plateau", run.segment)[0]
     assert (finding.known_step or 0) < 3 * run.labels[0].first_row
+
+
+@pytest.mark.parametrize(("fault", "seed"), [("plateau", 9), ("plateau", 12), ("plateau_labels", 37)])
+def test_a_plateau_is_not_over_because_its_level_was_not_yet_known_exactly(fault: str, seed: int) -> None:
+    (finding,) = found("plateau", simulate(rows=800, seed=seed, kind="averaged", fault=fault).segment)
+    assert finding.severity is Severity.WARNING
+    assert finding.last_step is None
+
+
+def test_noise_between_the_parts_of_a_flat_stretch_is_no_fall() -> None:
+    """The usual move from part to part, times their number, is far noisier than the gain that it was to confirm."""
+    run = simulate(rows=2000, seed=6, kind="averaged", fault="plateau_labels").segment
+    (finding,) = alarms("plateau", run)
+    assert (finding.known_step or 0) < 0.18 * 200_000
+    stepped = simulate(rows=2000, seed=6, kind="curriculum").segment
+    assert alarms("plateau", stepped) == []
+
+
+def test_a_loss_that_has_not_fallen_at_all_has_no_plateau_besides() -> None:
+    rows = np.arange(6000)
+    noise = 0.004 * np.random.default_rng(2).standard_normal(6000)
+    still = run(loss=8.7 * np.exp(noise) * (1 - 0.014 * np.minimum(rows / 200, 1)), lr=np.full(6000, 1e-4))
+    assert alarms("no_learning", still)
+    assert alarms("plateau", still) == []
 
 
 def test_a_rhythm_survives_lost_lines_and_its_pauses_are_no_surprises() -> None:

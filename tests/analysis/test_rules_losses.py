@@ -55,6 +55,25 @@ def test_a_swing_with_each_epoch_is_noted_only() -> None:
     assert {str(finding.severity) for finding in said} == {"info"}
 
 
+def test_an_epoch_that_is_printed_with_two_digits_is_known_by_its_mean_pace() -> None:
+    """Between two rows it grows by 0.04 or 0.05; the usual difference is off by a twelfth."""
+    rows = np.arange(3000)
+    loss = noisy(3000) * np.exp(0.08 * np.sin(2 * np.pi * rows / 21.6))
+    said = found("oscillation", run(loss=loss, epoch=np.round(rows / 21.6, 2)))
+    assert said
+    assert {str(finding.severity) for finding in said} == {"info"}
+    assert alarms("oscillation", run(loss=loss, epoch=np.round(rows / 30.0, 2)))
+
+
+@pytest.mark.parametrize("seed", [11, 15, 21, 28, 30, 33])
+def test_slow_wander_that_has_one_period_in_a_few_windows_does_not_swing(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    moves, wander = rng.standard_normal(7000), np.zeros(7000)
+    for row in range(1, 7000):
+        wander[row] = 0.98 * wander[row - 1] + 0.1 * moves[row]
+    assert alarms("oscillation", run(loss=0.05 * np.exp(wander + 0.1 * rng.standard_normal(7000)))) == []
+
+
 def test_growing_fluctuations_are_said_unless_only_the_logarithm_grows() -> None:
     rng = np.random.default_rng(3)
     sigma = np.where(np.arange(2000) < 1200, 0.03, 0.2)
@@ -233,6 +252,13 @@ def test_a_launch_that_goes_on_with_another_has_no_first_loss() -> None:
     assert found("initial_loss", with_events(again, (5, "resume", "resuming from step 400", {}))) == []
 
 
+def test_the_first_loss_is_that_over_words_where_the_total_has_other_tasks_in_it() -> None:
+    words, config = np.linspace(3.4, 3.2, 200), {"vocab_size": 30000}
+    assert alarms("initial_loss", run(config=config, loss=words + 11.0, lm_loss=words)) == []
+    (finding,) = alarms("initial_loss", run(config=config, loss=words + 11.7, lm_loss=words + 11.0))
+    assert "a loss of 14.4" in finding.title.render()
+
+
 def test_a_trained_start_is_told_by_its_first_value_and_without_causes_of_a_bad_one() -> None:
     loss = np.r_[4.0, np.full(199, 1.0)]
     segment = run(config={"vocab_size": 65024}, loss=loss)
@@ -347,6 +373,15 @@ def test_trained_weights_may_get_worse_while_the_rate_warms_up() -> None:
     assert alarms("divergence", run(loss=loss, lr=lr)) == []
     assert alarms("no_learning", run(loss=loss, lr=lr)) == []
     assert alarms("divergence", run(loss=loss[:180], lr=lr[:180])) == []
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+def test_no_fall_is_told_in_large_noise_when_there_are_many_rows_and_lone_low_rows_do_not_end_it(seed: int) -> None:
+    flat = noisy(6000, level=8.7, sigma=0.13, seed=seed)
+    (finding,) = alarms("no_learning", run(loss=flat, lr=np.full(6000, 1e-4)))
+    assert (str(finding.severity), finding.last_step) == ("critical", None)
+    fast = flat * (0.8 + 0.2 * np.exp(-np.arange(6000) / 60))
+    assert alarms("no_learning", run(loss=fast, lr=np.full(6000, 1e-4))) == []
 
 
 def test_a_beginning_without_a_fall_is_only_noted_when_it_was_a_small_part_of_the_run() -> None:
