@@ -17,6 +17,10 @@ from storage.reading.tokens import Token, seconds_of
 MAX_BYTES = 2048  # of a line that may have a layout
 _WORD = 8
 _LOW, _HIGH = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
+_ZEROS, _BEYOND_NINE = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
+_TAILS = np.array([(1 << 8 * (count or _WORD)) - 1 for count in range(_WORD)], np.uint64)  # the bytes of so many
+_PATTERN_BITS, _SPREAD = 12, np.uint64(0x9E3779B97F4A7C15)  # an odd number whose bits are well mixed
+PATTERNS = 1 << _PATTERN_BITS
 _MAX_DIGITS, _MAX_POWER = 15, 22  # below 10^15 and 10^22 float64 is exact
 _POWERS = 10.0 ** np.arange(_MAX_POWER + 1)
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(?:[eE]([+-]?)([0-9]+))?")
@@ -38,15 +42,19 @@ class _Number(NamedTuple):
 
 
 class Layout:
-    """Lines of one length with the same text, and digits at the same places; `length` is in bytes, the line end included."""
+    """Lines of one length with the same text, and digits at the same places.
+
+    `words`: how many a line has, its end included; `pattern`: what `patterns` says of it.
+    """
 
     def __init__(self, line: str, found: Sequence[Token], wanted: Sequence[int]) -> None:
         """Take the places of the numbers from a line; `wanted` = the tokens to read. Raises ValueError if one can't be."""
         data = line.encode()
         if len(data) > MAX_BYTES:
             raise ValueError("too long a line")
-        self.length, self.hits = len(data), 0
-        size = -(-len(data) // _WORD) * _WORD
+        self.words = words_in(len(data))
+        self.pattern = int(patterns(words_at(data, np.zeros(1, np.int64), np.array([len(data)])))[0])
+        size = self.words * _WORD
         skeleton, slack = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
         skeleton[: len(data)], slack[: len(data)] = np.frombuffer(data, np.uint8), 0x7F
         for token in found:
@@ -56,14 +64,12 @@ class Layout:
                     skeleton[place], slack[place] = ord("0"), 0x7F - 9
         self._skeleton = skeleton.view(np.uint64)[:, None]
         self._slack = slack.view(np.uint64)[:, None]
-        self._tail = np.uint64((1 << 8 * (_WORD - (size - len(data)))) - 1)
         self._numbers = [_number(found[index], len(line[: found[index].start].encode())) for index in wanted]
         self.key = skeleton.tobytes()
 
     def check(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (words in which every digit byte holds its digit, which lines have this layout)."""
         digits = words ^ self._skeleton
-        digits[-1] &= self._tail
         wrong = digits & _LOW
         wrong += self._slack
         wrong |= digits
@@ -102,12 +108,12 @@ class Layout:
         return values, sound
 
 
-def words_at(data: Any, starts: np.ndarray, length: int) -> np.ndarray:
-    """Return the lines of one length that begin at `starts` (rising), a column each, as words of eight bytes.
+def words_at(data: Any, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return lines of as many words each, which begin at `starts` (rising): a column each, words of eight bytes.
 
-    The last word may hold bytes of the next line.
+    What the last word has beyond the end of its line is zero.
     """
-    count = -(-length // _WORD)
+    count = words_in(int(lengths[0]))
     size, rows = count * _WORD, np.frombuffer(data, np.uint8)
     last = len(rows) - size  # where a line may begin whose words lie in the text
     within = starts[: np.searchsorted(starts, last, "right")]
@@ -116,8 +122,31 @@ def words_at(data: Any, starts: np.ndarray, length: int) -> np.ndarray:
         every = np.ndarray((last + 1,), f"V{size}", rows, strides=(1,))
         words[:, : len(within)] = every[within].view(np.uint64).reshape(len(within), count).T
     for at in range(len(within), len(starts)):
-        words[:, at] = np.pad(rows[starts[at] : starts[at] + length], (0, size - length)).view(np.uint64)
+        line = rows[starts[at] : starts[at] + lengths[at]]
+        words[:, at] = np.pad(line, (0, size - len(line))).view(np.uint64)
+    words[-1] &= _TAILS[lengths % _WORD]
     return words
+
+
+def words_in(length: Any) -> Any:
+    """Return how many words lines of these lengths have."""
+    return (length + (_WORD - 1)) // _WORD
+
+
+def patterns(words: np.ndarray) -> np.ndarray:
+    """Return for each line a number below PATTERNS (int16) that is the same for lines with digits at the same places."""
+    found, digits, other = np.zeros((3, words.shape[1]), np.uint64)
+    for at, word in enumerate(words):
+        np.bitwise_xor(word, _ZEROS, out=digits)
+        np.bitwise_and(digits, _LOW, out=other)
+        other += _BEYOND_NINE
+        other |= digits
+        other &= _HIGH  # one bit a byte: those of eight words have room beside each other
+        other >>= np.uint64(at % _WORD)
+        found ^= other
+    found *= _SPREAD
+    found >>= np.uint64(64 - _PATTERN_BITS)
+    return found.astype(np.int16)
 
 
 def _number(token: Token, start: int) -> _Number:

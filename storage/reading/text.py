@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messages import N_, Text
-from storage.reading import ends, formats, plans, rows, threads, tokens
+from storage.reading import ends, formats, plans, rows, tokens
 from storage.reading.belief import Belief, Waiting, is_main
 from storage.reading.columns import PLANNED
 from storage.reading.decode import Block
@@ -34,8 +34,6 @@ CHUNKS = (64, 1024)  # lines understood one by one before the templates are trie
 MAX_DOUBTFUL = 100
 MAX_COLUMNS, MAX_NAMES = 2000, 500  # metrics of one log; sets of names of one kind of line that are remembered
 SHOWN = 300  # characters of an unparsed line that are kept
-PIECE = 4096  # lines that are worth a thread
-PASSES = 3  # how often layouts are learnt from the same lines
 _NON_FINITE = re.compile("nan|inf", re.IGNORECASE)
 Shape = tuple[str, str]  # the shape of a line, and the pattern of the form that fits it ("": undeclared)
 Fits = tuple[Form, bool] | None
@@ -123,7 +121,7 @@ class TextReader:
             lines, places = self._whole(lines.slice(size), places[size:], block.numbers, found, cut)
         for plan, at, _, _ in found:
             taken[at] = not plan.worded
-        parts = [self._part(read) for read in (*found, *(group.read() for group in groups.values()))]
+        parts = [self._part(read) for read in _together([*found, *(group.read() for group in groups.values())])]
         if self._doubtful:
             self._release_doubtful()
         return parts, taken
@@ -177,24 +175,7 @@ class TextReader:
     def _by_template(
         self, lines: pa.Array, places: np.ndarray, numbers: np.ndarray, found: list[Read]
     ) -> tuple[pa.Array, np.ndarray]:
-        """Read what fits a template; return the rest. Many lines go in pieces to as many threads as there are cores."""
-        if len(lines) < 2 * PIECE:
-            return self._piece(lines, places, numbers, found)
-        count = min(threads.COUNT, len(lines) // PIECE)
-        edges = [len(lines) * i // count for i in range(count + 1)]
-        reads: list[list[Read]] = [[] for _ in range(count)]
-
-        def piece(i: int) -> tuple[pa.Array, np.ndarray]:
-            begin, end = edges[i], edges[i + 1]
-            return self._piece(lines.slice(begin, end - begin), places[begin:end], numbers, reads[i])
-
-        rests = threads.each(piece, range(count))
-        found.extend(read for of_piece in reads for read in of_piece)
-        return pa.concat_arrays([rest for rest, _ in rests]), np.concatenate([left for _, left in rests])
-
-    def _piece(
-        self, lines: pa.Array, places: np.ndarray, numbers: np.ndarray, found: list[Read]
-    ) -> tuple[pa.Array, np.ndarray]:
+        """Read what fits a template; return the rest."""
         lines, places = self._in_place(lines, places, numbers, found)
         for template in (*self._templates, *self._skips):
             if not len(lines):
@@ -205,9 +186,8 @@ class TextReader:
             flags = _flags(fits)
             taken, at = lines.filter(fits), places[flags]
             lines, places = lines.filter(pc.invert(fits)), places[~flags]
-            for _ in range(PASSES):
-                if self._layouts.learn(template, taken):
-                    taken, at = self._in_place(taken, at, numbers, found)
+            if self._layouts.learn(template, taken):
+                taken, at = self._in_place(taken, at, numbers, found)
             if template.plan.fields and len(at):
                 found.append((template.plan, at, numbers[at], template.read(taken)))
         return lines, places
@@ -452,6 +432,22 @@ def _numbers_of(text: str, form: Form | None) -> list[tokens.Token]:
     if form is None or "(?P<" not in form.pattern or not _NON_FINITE.search(clear):
         return found
     return tokens.with_values(clear, found, [start for start, _ in formats.spans(text, form).values()])
+
+
+def _together(reads: list[Read]) -> list[Read]:
+    """Return reads of one plan as one, in the order of the block: less is to be sorted than when they are rows."""
+    of_plan: dict[tuple[Any, ...], list[Read]] = {}
+    for read in reads:
+        of_plan.setdefault((id(read[0]), *read[3]), []).append(read)
+    return [_joined(mine) if len(mine) > 1 else mine[0] for mine in of_plan.values()]
+
+
+def _joined(reads: list[Read]) -> Read:
+    at = np.concatenate([read[1] for read in reads])
+    order = np.argsort(at, kind="stable")
+    places = pa.array(order)
+    found = {name: pa.concat_arrays([read[3][name] for read in reads]).take(places) for name in reads[0][3]}
+    return reads[0][0], at[order], np.concatenate([read[2] for read in reads])[order], found
 
 
 def _flags(mask: pa.Array) -> np.ndarray:

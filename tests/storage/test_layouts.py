@@ -112,6 +112,32 @@ def test_text_before_a_number_may_be_of_any_letters() -> None:
     assert of_layouts(made(line), [line, line.replace("120", "987")])["step_printed"] == [120, 987]
 
 
+def test_lines_of_other_lengths_and_places_of_digits_are_told_apart() -> None:
+    lines = [
+        f"step: {10**i} loss: {2 + 1 / 2**j:.{j}f} lr: 0.{'0' * k}5\n" for i in range(9) for j in range(1, 7) for k in range(5)
+    ]
+    known = Layouts()
+    for line in lines[::2]:
+        assert known._add(made(line), line)
+    hits = known.read(pa.array(lines))
+    assert sorted(place for hit in hits for place in hit.at.tolist()) == list(range(0, len(lines), 2))
+    for hit in hits:
+        slow = hit.template.read(pa.array([lines[place] for place in hit.at.tolist()]))
+        assert {name: column.to_pylist() for name, column in hit.template.columns(hit.values).items()} == {
+            name: column.to_pylist() for name, column in slow.items()
+        }
+
+
+def test_texts_with_digits_at_the_same_places_take_turns() -> None:
+    words = [f"{letter}{letter}" for letter in "abcdefghijkl"]
+    lines = [f"step: 120 loss: 3.25 {word}: 1.5\n" for word in words]
+    known = Layouts()
+    for line in lines:
+        assert known._add(made(line), line)
+    read = sorted(place for hit in known.read(pa.array(lines)) for place in hit.at.tolist())
+    assert read == list(range(len(lines) - layouts.OF_PATTERN, len(lines))), "the layouts learnt last"
+
+
 def log(seed: int, rows: int = 9000) -> bytes:
     draw = random.Random(seed)
     lines = []

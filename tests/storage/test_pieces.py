@@ -8,7 +8,8 @@ import pytest
 
 from storage import reader as reading
 from storage.reader import LogReader
-from storage.reading import decode, formats, text, threads
+from storage.reading import decode, formats, threads
+from storage.reading.containers import delimited
 
 FILES = sorted(Path(__file__).parent.glob("families*.toml"))
 FAMILIES = [family for file in FILES for family in tomllib.loads(file.read_text(encoding="utf-8"))["family"]]
@@ -179,7 +180,7 @@ def test_threads_make_no_difference(monkeypatch: pytest.MonkeyPatch, name: str, 
     assert len(whole["rows"]) > 500
     monkeypatch.setattr(decode, "BLOCK", 1500)
     monkeypatch.setattr(reading, "BYTES", 3000)
-    monkeypatch.setattr(text, "PIECE", 4)
+    monkeypatch.setattr(delimited, "SHARE", 100)
     for count in (1, 2, 3):
         monkeypatch.setattr(threads, "COUNT", count)
         assert read(LONG[name], chunk) == whole, count
