@@ -67,7 +67,7 @@ class Limits:
     of_first: float = 0.005
     short: float = 0.55
     long: float = 0.5
-    slope: float = 6.0
+    slope: float = 5.5
 
 
 def check(

@@ -365,6 +365,14 @@ def test_how_a_fall_slows_down_does_not_hide_a_slow_rise() -> None:
     assert alarms("divergence", run(loss=falling(2500) * noisy(2500, level=1.0))) == []
 
 
+@pytest.mark.parametrize(("seed", "by"), [(2, 1500), (4, 1610)])
+def test_a_clear_slope_is_said_before_the_level_is_far_above_the_best(seed: int, by: int) -> None:
+    rise = np.maximum(np.arange(2500) - 1250, 0) / 1250
+    loss = falling(2500) * noisy(2500, level=1.0, sigma=0.04, seed=seed) * (1 + 0.2 * rise)
+    (finding,) = alarms("divergence", run(loss=loss))
+    assert 1250 < (finding.known_step or 0) < by
+
+
 def test_trained_weights_may_get_worse_while_the_rate_warms_up() -> None:
     rows = np.arange(2400)
     bump = 0.06 * np.minimum(rows / 120, 1) * np.exp(-np.maximum(rows - 120, 0) / 350)
