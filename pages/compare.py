@@ -206,7 +206,8 @@ def _verdict(told: Comparison) -> None:
         html.write(words.verdict(told))
     _offer(told)
     html.write(words.forest(told))
-    html.quiet(words.spread_words(told))
+    if spread := words.spread_words(told):
+        html.quiet(spread)
 
 
 def _offer(told: Comparison) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.compare.comparison import MOST, Comparison, compare
-from analysis.compare.conditions import kinds, light_conditions
+from analysis.compare.conditions import VERBATIM, kinds, light_conditions
 from analysis.compare.fairness import Reason
 from analysis.compare.judged import Judged, judged
 from analysis.compare.one_experiment import left_out, strangers
@@ -17,7 +17,7 @@ from analysis.compare.subject import ALIKE, HIGHER_IS_BETTER, Subject, names_of
 from analysis.compare.sweep import Sweep, sweep
 from analysis.compare.target import target_of
 from analysis.ledger import ledger
-from messages import N_, Text
+from messages import N_, Text, listed
 from server.costs import Wishes
 from server.glance import Glance
 from server.service import Service
@@ -30,6 +30,8 @@ LONGER = 1.2  # last step of one run over that of another, from which on their e
 OTHER_LENGTHS = N_(
     "the result is that at the end of each run, after {least:,} to {most:,} steps: longer runs may be ahead for that alone"
 )
+WITHOUT = N_("runs that have no such result and are not counted: {count:,}")
+DOWN = N_("broke down, and counted with the result at their end all the same: {runs}")
 RESULT, NAME = "_result", "_name"  # columns of a sweep's table beside the settings
 
 
@@ -153,7 +155,9 @@ def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> 
     table = pd.DataFrame([rows[run] for run in kept], index=pd.Index(kept, name="run"))
     table = table.assign(**{RESULT: results, NAME: [names[run] for run in kept]})
     told = sweep([rows[run] for run in kept], results, lower_is_better=lower_is_better(result))
-    return replace(told, left=left, notes=(*_other_lengths(service, kept), *told.notes)), table
+    counted = [run for run, value in zip(kept, results, strict=True) if value is not None]
+    said = (*_without(len(kept) - len(counted)), *_down(service, counted), *_other_lengths(service, counted))
+    return replace(told, left=left, notes=(*said, *told.notes)), table
 
 
 def _strangers(
@@ -177,6 +181,18 @@ def _strangers(
     found = strangers(subjects[lead], [subjects[run] for run in groups if run != lead], short)
     reasons = {run: found[first] for first, group in groups.items() if first in found for run in group}
     return left_out(reasons, {**names, **short})
+
+
+def _without(count: int) -> tuple[Text, ...]:
+    return (Text(WITHOUT, {"count": count}),) if count else ()
+
+
+def _down(service: Service, runs: Sequence[str]) -> tuple[Text, ...]:
+    """Say which of a few runs broke down: what they end at is no level."""
+    heads = service.store.runs(runs) if len(runs) <= MOST else []
+    broken = _broken(service, heads)
+    names = [Text(VERBATIM, {"key": run.name}) for run in heads if run.id in broken]
+    return (Text(DOWN, {"runs": listed(names)}),) if names else ()
 
 
 def _other_lengths(service: Service, runs: Sequence[str]) -> tuple[Text, ...]:

@@ -20,7 +20,7 @@ from ui.compare_frames import compact, labels, ordered, value_words
 from ui.html import escape, grid, icon, tag
 from ui.state import metric_title
 from ui.text import _, duration, number, percent, say, size_words
-from ui.words import as_sentence, first_up
+from ui.words import first_up
 
 LOOKS = {  # of a verdict: CSS class, icon
     BETTER: ("rv-good", "trending_down"),
@@ -79,7 +79,9 @@ def sentence(text: Text) -> str:
 
 
 def spread_words(told: Comparison) -> str:
-    """Return what the intervals hold."""
+    """Return what the intervals hold, "" where no run has one."""
+    if not any(found.error is not None for pair in told.pairs for found in pair.differences.values()):
+        return ""
     share = number(100 * told.view.spread, digits=2)
     if told.repeats:
         words = _(
@@ -230,8 +232,9 @@ def target_words(told: Comparison) -> str:
 
 
 def equal_table(told: Comparison) -> str:
-    """Return the difference of each run to the base at equal values of every axis; "" where there is one axis only."""
-    axes = [axis for axis in told.view.axes if any(axis in pair.differences for pair in told.pairs)]
+    """Return the difference of each run to the base at equal values of every axis; "" where there are not two with one."""
+    known = {axis for pair in told.pairs for axis, found in pair.differences.items() if found.error is not None}
+    axes = [axis for axis in told.view.axes if axis in known]
     if len(axes) < 2:
         return ""
     named = labels(told)
@@ -323,4 +326,5 @@ def expected(told: Comparison) -> tuple[str, str]:
 
 def partings(told: Comparison) -> list[str]:
     """Return where each run parts from the base, as sentences."""
-    return [as_sentence(say(pair.parting.text)) for pair in told.pairs if pair.parting is not None]
+    said = [sentence(pair.parting.text) for pair in told.pairs if pair.parting is not None]  # a name keeps its first letter
+    return [_("{words}.").format(words=words) for words in said]

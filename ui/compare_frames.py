@@ -219,7 +219,8 @@ def reach(told: Comparison, frame: pd.DataFrame) -> float:
     sound = [told.sides[run].subject.id not in told.broken for run in frame["run"]]
     values = frame["value"].abs()[sound].dropna()
     ends = frame[["low", "high"]].abs().max(axis=1)[sound].dropna()
-    return max(min(float(ends.max()), 2.5 * float(values.max())), 1e-3) if len(values) else 100.0
+    usual = max(float(values.max()), float(ends.median())) if len(values) else 0.0
+    return max(min(float(ends.max()), 2.5 * usual), 1e-3) if len(values) else 100.0
 
 
 def interval_words(low: float, middle: float, high: float, *, percent: bool = True) -> str:
@@ -228,6 +229,8 @@ def interval_words(low: float, middle: float, high: float, *, percent: bool = Tr
         times = (number(float(f"{1 + share / 100:.2g}"), digits=2) for share in (middle, low, high))
         return _("× {value} ({low} to {high})").format(**dict(zip(("value", "low", "high"), times, strict=True)))
     words = _("{value} % ({low} to {high})") if percent else _("{value} ({low} to {high})")
+    digits = 1 - math.floor(math.log10((high - low) / 2)) if high > low else 3  # as exact as the interval is wide
+    low, middle, high = (round(value, max(digits, 0)) + 0.0 for value in (low, middle, high))
     return words.format(value=signed(middle), low=signed(low), high=signed(high))
 
 

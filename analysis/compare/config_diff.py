@@ -129,7 +129,7 @@ def _schedule(row: Row, subjects: Sequence[Subject], differ: set[str]) -> Row:
     seen = all(one is not None and one.whole and not one.rates for one in found)
     if headers == EQUAL or not seen:  # a short log shows a part of a course, which proves no shape
         kept = tuple(value if n == printed else name for n, (value, name) in enumerate(zip(row.values, names, strict=True)))
-        return _with(row, values=kept, status=_compared(kept) if headers != EQUAL else EQUAL)
+        return _with(row, values=kept, status=EQUAL if EQUAL in (headers, _compared(kept)) else UNKNOWN)
     return _with(row, values=(course_words(subjects[printed], names[printed]),) * len(subjects), status=EQUAL)
 
 

@@ -405,6 +405,7 @@ def test_a_run_that_broke_down_stands_there_without_an_interval(shop, app, base)
     drawn = compare_words.forest(told)
     assert ("the base broke down" if base else "broke down") in drawn
     assert not any(word in drawn for word in ("rv-span", "rv-dot", "%", "too few"))
+    assert compare_words.spread_words(told) == compare_words.equal_table(told) == ""
     assert "nan" not in compare_export.to_csv(told).decode().lower()
     said = words(app("compare", runs=",".join(runs), base=runs[base]))
     assert "good is better: bad broke down" in said
@@ -428,6 +429,7 @@ def test_what_says_nothing_has_no_number(told):
     assert "rv-span" not in drawn
     assert "%" not in drawn
     assert compare_frames.interval_words(190.0, 800.0, 2700.0) == "× 9 (2.9 to 28)"
+    assert compare_frames.interval_words(-0.58, 1.07e-4, 0.583) == "0 % (-0.58 to +0.58)"  # not more exact than it is known
 
 
 def test_as_the_base_is_only_what_is_known_to_be(shop):
@@ -477,3 +479,14 @@ def test_a_sweep_of_few_runs_is_listed_and_drawn(shop, app):
     assert len(test.dataframe[0].value) == 3
     assert "Learning rate" in test.dataframe[0].value
     assert "One setting against the result" in said
+
+
+def test_a_name_at_the_beginning_of_a_sentence_keeps_its_letters(told):
+    assert compare_words.partings(told)[0].startswith("b and a first differ")
+    assert compare_words.partings(told)[0].endswith(".")
+
+
+def test_an_interval_that_holds_zero_does_not_look_narrower_than_it_is(told):
+    """A tiny difference between two runs does not stretch the picture until it looks like a large one."""
+    frame = pd.DataFrame({"run": [1, 1], "value": [0.01, 0.02], "low": [-1.0, -1.2], "high": [1.0, 1.2]})
+    assert compare_frames.reach(told, frame) == 1.2

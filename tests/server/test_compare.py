@@ -137,7 +137,17 @@ def test_a_sweep_of_few_runs_names_what_varies(shop):
     assert told.keys == ()
     assert set(told.varied) == {"batch", "weight_decay"}
     assert table[list(told.varied)].notna().all(axis=None)
-    assert "after 400 to 600 steps" in told.notes[0].render()
+    assert "after 400 to 600 steps" in " ".join(note.render() for note in told.notes)
+
+
+def test_a_sweep_says_which_runs_have_no_result_and_which_broke_down(shop):
+    runs = [take(shop, sized(n + 1), f"{n}.log") for n in range(2)]
+    runs += [take(shop, f"Namespace(batch_size=9, vocab_size=100)\n{log(rising_from=200)}", "rises.log")]
+    runs += [take(shop, sized(4).replace("loss:", "nothing:"), "none.log")]
+    shop.diagnosis(runs[2])
+    said = " ".join(note.render() for note in compare.sweep_of(shop, runs)[0].notes)
+    assert "not counted: 1" in said
+    assert said.endswith("all the same: rises.log")
 
 
 def test_a_condition_by_hand_counts_in_a_sweep(shop):
