@@ -11,7 +11,7 @@ from storage.reading.aligned import MAX_BYTES, PATTERNS, Layout, patterns, words
 from storage.reading.arrays import edges
 from storage.reading.template import Template
 
-MANY = 64  # lines of one pattern that make a layout worth its while
+MANY = 200  # lines of one pattern that make a layout worth its while
 AT_ONCE, OF_PATTERN, OF_LOG = 16, 8, 400  # layouts learnt at once, of one pattern, of one log
 FREE, WORTH = 16, 64  # so many layouts of a template are free; more only while each reads so many lines
 LINES = 65_536  # lines whose words are held at a time

@@ -68,6 +68,12 @@ def test_a_reject_gives_no_row(name: str, number: int, reject: dict[str, Any]) -
     assert report.unparsed_count == reject.get("unparsed", report.unparsed_count)
 
 
+@pytest.mark.parametrize("name", formats.shipped())
+def test_every_pattern_that_comes_with_the_product_can_be_used(name: str) -> None:
+    found = formats.shipped()[name]
+    assert formats.parse(name, found.source).forms == found.forms  # which tries each pattern, as it does with those of a team
+
+
 def test_a_wrong_format_file_is_named_with_its_fault() -> None:
     with pytest.raises(formats.BadFormat, match="formats/mine.toml"):
         formats.parse("mine", "title = 'x'\n[[line]]\npattern = '('\n")
