@@ -1,13 +1,12 @@
 """What one transaction of a run is made of: rows, aggregates, last values, events, original bytes, report and offset."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
@@ -25,6 +24,7 @@ from storage.types import ROW_SCHEMA, Batch, Column, Event, ParseReport
 
 INSERT_BYTES = 48 << 20  # of rows that wait at most
 INSERT_CELLS = ROW_GROUP // 20 * 21  # about 27 MB of aggregates wait at most: of 21 cells 20 are of 50 rows
+Result = TypeVar("Result")
 # More metric names than this in one run are not kept as columns: the archive has the lines, an event says so.
 MAX_METRICS = 1_000
 
@@ -35,6 +35,32 @@ class AlreadyKnown(Exception):
     def __init__(self, run_id: str) -> None:
         super().__init__(run_id)
         self.run_id = run_id
+
+
+class Behind:
+    """Does one job after the other in a thread of its own; who has the next one waits for the one before."""
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        self._job: Future[None] | None = None
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Begin a job. Raises the error of the one before."""
+        self.wait()
+        self._thread = self._thread or ThreadPoolExecutor(1, "insert")
+        self._job = self._thread.submit(job)
+
+    def wait(self) -> None:
+        """Wait until there is nothing to do. Raises the error of the job."""
+        job, self._job = self._job, None
+        if job is not None:
+            job.result()
+
+    def close(self) -> None:
+        """Wait for the job, whatever becomes of it, and end the thread."""
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._thread = self._job = None
 
 
 class RunWriter:
@@ -58,6 +84,7 @@ class RunWriter:
         self._changes = changes
         self._at_once = at_once
         self._use = threading.Lock()  # of the cursor
+        self._behind = Behind()
         self._originals = Originals(cursor, run.no, archive, run.end, self._use)
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0
@@ -88,14 +115,13 @@ class RunWriter:
         self._events.extend(batch.events)
         if not batch.rows.num_rows:
             return
-        with self._use:
-            self._pending.append(self._normalise(batch.rows))
-            self._pending_rows += batch.rows.num_rows
-            self._pending_bytes += self._pending[-1].nbytes
-            if self._pending_rows >= ROW_GROUP:
-                self._insert_rows(self._pending_rows // ROW_GROUP * ROW_GROUP)
-            elif self._pending_bytes >= INSERT_BYTES:
-                self._insert_rows(self._pending_rows)
+        self._pending.append(self._normalise(batch.rows))
+        self._pending_rows += batch.rows.num_rows
+        self._pending_bytes += self._pending[-1].nbytes
+        if self._pending_rows >= ROW_GROUP:
+            self._insert_rows(self._pending_rows // ROW_GROUP * ROW_GROUP)
+        elif self._pending_bytes >= INSERT_BYTES:
+            self._insert_rows(self._pending_rows)
 
     def keep(self, data: bytes, encoding: str = "utf-8") -> None:
         """Keep the next original bytes of the log. `encoding` says where its lines end."""
@@ -123,6 +149,7 @@ class RunWriter:
         if self.committed:
             raise RuntimeError("a writer commits once")
         self._insert_rows(self._pending_rows)
+        self._behind.wait()
         self._hand_over(report)
         values = self.run.kept() | {
             "bytes": None if report is None else report.bytes,
@@ -141,6 +168,7 @@ class RunWriter:
 
     def close(self, *, keep: bool) -> None:
         """Let go of the archive file; unless `keep`, it is again as it was."""
+        self._behind.close()
         self._originals.close(keep=keep)
 
     def _hand_over(self, report: ParseReport | None) -> None:
@@ -178,26 +206,44 @@ class RunWriter:
             metrics[name] = Metric(len(metrics), Column(name, name))
             column = metric_column(metrics[name].no)
             if self.run.columns:
-                self._cursor.execute(f"alter table {rows_table(self.run.no)} add column {column} double")
+                self._now(partial(self._cursor.execute, f"alter table {rows_table(self.run.no)} add column {column} double"))
                 self.run.columns.append(column)
         return metrics[name]
 
     def _insert_rows(self, count: int) -> None:
         """Insert the first `count` rows of those that wait."""
         if not self.run.columns:
-            make_rows_table(self._cursor, self.run)
+            self._now(partial(make_rows_table, self._cursor, self.run))
         if not count:
             return
         in_cells = self._taken(count)
         rows = in_cells.slice(in_cells.num_rows - count)
-        with _beside(partial(insert, self._cursor, rows_table(self.run.no), self._in_order(rows)), worth=count >= ROW_GROUP):
-            self._grow_cells(in_cells)
-            self.run.follow(rows)
-        if count >= ROW_GROUP:
-            shrink_cache(self._cursor)
+        job = partial(insert, self._cursor, rows_table(self.run.no), self._in_order(rows))
+        if count < ROW_GROUP:
+            self._now(job)
+        else:
+            self._later(job)
+        self._grow_cells(in_cells)
+        self.run.follow(rows)
         if self._cell_rows >= INSERT_CELLS:
             self._hand_over_cells()
-            self._changes.save_groups()
+            self._later(self._changes.save_groups)
+
+    def _now(self, job: Callable[[], Result]) -> Result:
+        """Do what uses the cursor, when what was left to do `_later` is done."""
+        self._behind.wait()
+        with self._use:
+            return job()
+
+    def _later(self, job: Callable[[], None]) -> None:
+        """Do what uses the cursor while the next rows come; DuckDB then forgets what it has written."""
+
+        def whole() -> None:
+            with self._use:
+                job()
+                shrink_cache(self._cursor)
+
+        self._behind.do(whole)
 
     def _taken(self, count: int) -> pa.Table:
         """Take the first rows of those that wait; return them behind the earlier ones of the cells that they complete."""
@@ -232,7 +278,7 @@ class RunWriter:
         if self._last is not None:
             return [self._last.slice(LARGE - (before - start))]
         sql = f"select * from {rows_table(self.run.no)} where row >= {start:d} and row < {before:d}"
-        return [self._cursor.sql(sql).to_arrow_table()]
+        return [self._now(lambda: self._cursor.sql(sql).to_arrow_table())]
 
     def _hand_over_cells(self) -> None:
         for tier, waiting in self._cells.items():
@@ -252,19 +298,6 @@ class RunWriter:
             self._changes.metrics(metrics_rows(self.run.no, kept))
         for metric in fresh:
             metric.stored = True
-
-
-@contextmanager
-def _beside(job: Callable[[], None], *, worth: bool) -> Iterator[None]:
-    """Do a job in a thread of its own while the block runs, or first where it is not worth one; raise its error."""
-    if not worth:
-        job()
-        yield
-        return
-    with ThreadPoolExecutor(1) as other:
-        done = other.submit(job)
-        yield
-        done.result()
 
 
 def _copied(rows: pa.Table, last: int) -> pa.Table:
