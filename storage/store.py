@@ -630,21 +630,28 @@ class Store:
         names = "id, no, rows, first_time, archive, version, thin, bare, cold"
         sql = f"select {names} from runs where list_contains(?, id) and deleted is null"
         found = {run_id: tuple(values) for run_id, *values in cursor.execute(sql, [list(ids)]).fetchall()}
-        return [self._up_to_date(cursor, run_id, *known(found.get(run_id), run_id)) for run_id in ids]
+        there = {run_id: known(found.get(run_id), run_id) for run_id in ids}
+        for no, *_others, cold in there.values():
+            if cold:
+                self._fetch_missing(cursor, no, cold)
+        seen = {run_id: self._heads.get(no) for run_id, (no, *_others) in there.items()}
+        kept = {run_id: head for run_id, head in seen.items() if head and head.state == list(there[run_id][1:])}
+        stale = {run_id: values for run_id, values in there.items() if run_id not in kept}
+        heads = kept | (self._new_heads(cursor, stale) if stale else {})
+        return [heads[run_id] for run_id in ids]
 
-    def _up_to_date(self, cursor: duckdb.DuckDBPyConnection, run_id: str, no: int, *now_there: Any) -> RunHead:
-        kept = self._heads.get(no)
-        if kept is not None and kept.state == list(now_there):
-            if kept.cold:
-                self._fetch_missing(cursor, no, kept.cold)
-            return kept
-        names = cursor.execute("select name, no from metrics where run = ? order by no", [no]).fetchall()
-        rows, first_time, archive, version, thin, bare, cold = now_there
-        if cold:
-            self._fetch_missing(cursor, no, cold)
-        table = parquet.source(cursor, no, cold, self.data_dir)
-        self._heads[no] = RunHead(run_id, no, dict(names), rows, first_time, archive, version, thin, bare, cold, table)
-        return self._heads[no]
+    def _new_heads(self, cursor: duckdb.DuckDBPyConnection, there: Mapping[str, tuple[Any, ...]]) -> dict[str, RunHead]:
+        """Return and remember the heads of runs by id, as the store has them: no, rows, first_time, archive, …, cold."""
+        sql = "select run, name, no from metrics where run in ? order by run, no"
+        names: dict[int, dict[str, int]] = {no: {} for no, *_others in there.values()}
+        for no, name, number in cursor.execute(sql, [list(names)]).fetchall():
+            names[no][name] = number
+        made = {}
+        for run_id, (no, rows, first_time, archive, version, thin, bare, cold) in there.items():
+            table = parquet.source(cursor, no, cold, self.data_dir)
+            head = RunHead(run_id, no, names[no], rows, first_time, archive, version, thin, bare, cold, table)
+            made[run_id] = self._heads[no] = head
+        return made
 
 
 def _wanted(run: RunHead, metrics: Sequence[str]) -> list[str]:
