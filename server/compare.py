@@ -147,9 +147,10 @@ def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> 
     ids = [run for run in dict.fromkeys(runs) if run in names]
     ends = {run: tail(points[0].tolist()) for run, points in store.sparklines(ids, result).items()}
     rates = {run: float(np.fmax.reduce(points[2], initial=0.0)) for run, points in store.sparklines(ids, "lr").items()}
-    configs, given = store.configs(ids), all_given(store, ids)
-    rows = {run: light_conditions(configs.get(run, {}), rates.get(run)) | given[run] for run in ids}
-    left = _strangers(service, [run for run in ids if ends.get(run) is not None], rows, names)
+    reports, given = store.reports(ids), all_given(store, ids)
+    rows = {run: light_conditions(reports[run].config, rates.get(run)) | given[run] for run in ids}
+    forms = {run: reports[run].format for run in ids if ends.get(run) is not None}
+    left = _strangers(service, forms, rows, names)
     kept = [run for run in ids if run not in {run for reason in left for run in reason.runs}]
     results = [ends.get(run) for run in kept]
     table = pd.DataFrame([rows[run] for run in kept], index=pd.Index(kept, name="run"))
@@ -161,21 +162,20 @@ def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> 
 
 
 def _strangers(
-    service: Service, runs: Sequence[str], rows: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]
+    service: Service, forms: Mapping[str, str | None], rows: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]
 ) -> tuple[Reason, ...]:
-    """Return which runs are not of the experiment that most of them are, and why.
+    """Return which of the runs (those of `forms`, the form of each log) are not of the experiment that most are, and why.
 
     Few runs are looked at one by one, many by one of each kind: what wrote the log, and the conditions that bar levels.
     """
-    if len(runs) < 2:
+    if len(forms) < 2:
         return ()
     barring = [kind.name for kind in kinds().values() if kind.bars == "absolute"]
-    form = {run: report.format for run, report in service.store.reports(runs).items()}
     by_kind: dict[tuple[str, ...], list[str]] = {}
-    for run in runs:
-        by_kind.setdefault((str(form.get(run)), *(str(rows[run].get(name)) for name in barring)), []).append(run)
+    for run, form in forms.items():
+        by_kind.setdefault((str(form), *(str(rows[run].get(name)) for name in barring)), []).append(run)
     lead = max(by_kind.values(), key=len)[0]
-    groups = {run: [run] for run in runs} if len(runs) <= MOST else {group[0]: group for group in by_kind.values()}
+    groups = {run: [run] for run in forms} if len(forms) <= MOST else {group[0]: group for group in by_kind.values()}
     subjects = {one.id: one for one in subjects_of(service.store, list({lead: lead, **groups}))}
     short = dict(zip(subjects, names_of(list(subjects.values())), strict=True))
     found = strangers(subjects[lead], [subjects[run] for run in groups if run != lead], short)

@@ -4,6 +4,7 @@ A header may say nothing of the schedule, or the same of two that are not; the r
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class Courses:
     widest: int
 
 
+@lru_cache(maxsize=256)
 def courses(a: Subject, b: Subject) -> Courses | None:
     """Return how the learning rates of two runs lie to each other, None where fewer than LEAST common steps show them."""
     one, other = _course(a), _course(b)
