@@ -27,12 +27,20 @@ class Served:
 
 
 @contextmanager
-def serving(data_dir: Path, log: Path, *, options: tuple[str, ...] = (), base: str = "", **environ: str) -> Iterator[Served]:
+def serving(
+    data_dir: Path,
+    log: Path,
+    *,
+    program: tuple[str, ...] = ("-m", "streamlit"),
+    options: tuple[str, ...] = (),
+    base: str = "",
+    **environ: str,
+) -> Iterator[Served]:
     """Start a server with a store in `data_dir` (`options` of `streamlit run`), and stop it at the end."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), *options]
+    command = [sys.executable, *program, "run", "app.py", "--server.port", str(port), *options]
     env = os.environ | {"RUNVITALS_DATA_DIR": str(data_dir)} | environ
     url = f"http://127.0.0.1:{port}{base}"
     with log.open("wb") as out, subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, stderr=out) as server:
