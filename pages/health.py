@@ -9,6 +9,7 @@ import streamlit as st
 from analysis.diagnose import Diagnosis
 from analysis.findings import Finding
 from messages import N_
+from server import service
 from server.monitor import heartbeats
 from storage.types import Run
 from ui import (
@@ -33,6 +34,7 @@ from ui import (
     text,
     upload,
     verdict,
+    wake,
 )
 from ui.finding_cards import Group, key_of
 from ui.judging import Judged
@@ -45,6 +47,7 @@ ORDER = 120
 
 SHOWN_CARDS = 30
 LINES_AROUND, LAST_LINES = 12, 40
+LIVE = "live"
 
 
 def page() -> None:
@@ -56,7 +59,7 @@ def page() -> None:
         segment = runbar.pick_launch(run)
         every = _interval(run)
         profile = own_thresholds.pick(run)
-    st.fragment(body, run_every=every or None, key="live")(run.id, segment, profile)
+    st.fragment(body, run_every=every or None, key=LIVE)(run.id, segment, profile, every)
 
 
 def _interval(run: Run) -> int:
@@ -64,8 +67,14 @@ def _interval(run: Run) -> int:
     return int(state.pick("live", _("Live"), words, "2" if state.growing([run]) else "0", width=140))
 
 
-def body(run_id: str, segment: int | None, profile: str) -> None:
-    """Draw the run as it is now."""
+def body(run_id: str, segment: int | None, profile: str, every: int) -> None:
+    """Draw the run as it is now, before others compute; when its rows come too, if it is live (`every` so many seconds)."""
+    wake.shows(run_id, LIVE, every)
+    with service.get().precedence.first():
+        _body(run_id, segment, profile)
+
+
+def _body(run_id: str, segment: int | None, profile: str) -> None:
     run = state.known(run_id)
     if run is None:
         html.empty(_("This run was deleted while it was open here."))

@@ -52,6 +52,7 @@ class Monitor:
         *,
         seconds: float = 5.0,
         next_look: Callable[[str, Diagnosis], float | None] | None = None,
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
         """`diagnose` returns of a run the diagnosis kept so far (None without one) and the one of its rows as they are.
 
@@ -59,7 +60,7 @@ class Monitor:
         """
         self.on_diagnosis: list[Hook] = []
         self._diagnose = diagnose
-        self._next_look = next_look
+        self._next_look, self._give_way = next_look, give_way
         self._told: dict[str, Diagnosis] = {}
         self._seconds = seconds
         self._due: dict[str, float] = {}
@@ -93,6 +94,7 @@ class Monitor:
 
     def _run(self) -> None:
         while (run := self._next()) is not None:
+            self._give_way()
             began = time.monotonic()
             self.look(run)
             took = time.monotonic() - began

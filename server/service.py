@@ -26,6 +26,7 @@ from server.costs import Costs, Wishes, costs
 from server.glance import Glance, glance
 from server.live import Growing, Judged, Thresholds, as_dicts, changes, segments_of
 from server.monitor import Monitor
+from server.precedence import Precedence
 from server.reading import Read, read_path, size_of
 from server.settings import Settings, load_settings
 from server.thresholds import of_run, save
@@ -48,7 +49,8 @@ class Service:
 
     `watcher`, `monitor` and `care` run in a server only (`start`); `streams` are the logs that are sent to it, `board`
     has every run at a glance, `growing` what is kept of long runs, `arrivals` when the rows of followed ones came,
-    `standings` how they stand beside the baselines, `alerts` tells people (in a server only).
+    `standings` how they stand beside the baselines, `alerts` tells people (in a server only), `precedence` says what goes
+    first, `on_rows` hear of runs that have got rows, in the thread that read them.
     """
 
     settings: Settings
@@ -56,12 +58,14 @@ class Service:
     watcher: Watcher | None = None
     monitor: Monitor | None = None
     care: Care | None = None
+    precedence: Precedence = field(default_factory=Precedence)
     streams: Streams = field(init=False)
     board: Board = field(init=False)
     growing: Growing = field(init=False)
     arrivals: Arrivals = field(init=False)
     standings: Standings = field(init=False)
     alerts: Alerts = field(init=False)
+    on_rows: list[Callable[[list[str]], None]] = field(default_factory=list, repr=False)
     _diagnosing: defaultdict[str, threading.Lock] = field(init=False, repr=False)
     _editions: defaultdict[str, int] = field(init=False, repr=False)
 
@@ -94,13 +98,19 @@ class Service:
         """Begin to watch folders and runs and to look after the store; one that is read only needs none of it."""
         if self.settings.read_only or self.watcher is not None:
             return
-        self.monitor = Monitor(self._diagnose_anew, seconds=self.settings.diagnose_seconds, next_look=self._next_look)
+        self.monitor = Monitor(
+            self._diagnose_anew,
+            seconds=self.settings.diagnose_seconds,
+            next_look=self._next_look,
+            give_way=self.precedence.give_way,
+        )
         self.watcher = Watcher(
             self.store,
             [Watched(str(folder)) for folder in self.settings.watch],
             seconds=self.settings.watch_seconds,
             on_rows=self.got_rows,
             on_poll=lambda: self.got_rows(self.streams.rest()),
+            reading=self.precedence.first,
         )
         self.care = Care(self)
         self.monitor.on_diagnosis.append(self.alerts.hear)
@@ -124,6 +134,11 @@ class Service:
         if self.monitor is not None:
             for run in grown:
                 self.monitor.changed(run)
+        for hear in self.on_rows:
+            try:
+                hear(grown)
+            except Exception:  # the rows are stored: whoever reads must not take them for lost
+                log.exception("Telling of rows failed")
 
     def read_path(self, path: Path, *, name: str | None = None) -> list[Read]:
         """Read a file, or every log of a folder, to its end; say of each log what became of it. Raises FileNotFoundError."""

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 from storage.intake import folders
 from storage.intake.folders import Folder, FolderStatus, Wanted, folder_of, only, order, status_of, would_be_log
@@ -28,7 +29,8 @@ GROWS_SECONDS = 60.0  # since its last change that a file counts as one that gro
 
 class Watcher:
     """Watches what the store and the environment (`fixed`) say. `on_rows` hears of runs that got rows or events, `on_poll`
-    is called after each poll of the thread; `stored`: watch what is set in the store too.
+    is called after each poll of the thread; logs are read in a block of `reading`; `stored`: watch what is set in the store
+    too.
 
     Use `start` and `stop` for the thread, or `poll` and `drain` without it.
     """
@@ -41,6 +43,7 @@ class Watcher:
         seconds: float = 1.0,
         on_rows: Callable[[list[str]], None] | None = None,
         on_poll: Callable[[], None] | None = None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
         stored: bool = True,
     ) -> None:
         self._store = store
@@ -49,7 +52,7 @@ class Watcher:
         self._others: frozenset[Wanted] = frozenset()
         self._stored = stored
         self._seconds = seconds
-        self._on_poll = on_poll
+        self._on_poll, self._reading = on_poll, reading
         self._turns = Turns(store, on_rows)
         self._folders: dict[Wanted, Folder] = {}
         self._wake = threading.Event()
@@ -116,7 +119,8 @@ class Watcher:
             self._set_folders()
             for folder in self._folders.values():
                 self._look_into(folder)
-            more = self._turns.read(self._turns.waiting.values(), self._until())
+            with self._reading():
+                more = self._turns.read(self._turns.waiting.values(), self._until())
             self._turns.settle(at_rest)
             if self._thread is None or time.monotonic() - self._told > STATUS_SECONDS:
                 self._publish()
@@ -129,7 +133,10 @@ class Watcher:
         """
         with self._polling:
             found = {log.base: log for path, folder in list(self._growing.items()) if (log := self._grown(folder, path))}
-            return self._turns.read(found.values(), self._until()) if found else False
+            if not found:
+                return False
+            with self._reading():
+                return self._turns.read(found.values(), self._until())
 
     def _until(self) -> float | None:
         """Return when turns are over (monotonic seconds): looking and reading take half of the time each; None: any time."""
