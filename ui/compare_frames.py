@@ -211,7 +211,9 @@ def _without(told: Comparison, pair: Pair, found: Difference | None) -> str:
         return _("both broke down") if all(down) else _("broke down") if down[0] else _("the base broke down")
     if found is not None and found.hidden:
         return _(HIDDEN)
-    return _("too few common points") if found is not None and pair.kind != REFUSED else "–"  # why, the sentence says
+    if pair.kind == REFUSED:  # why, the sentence says
+        return "–"
+    return _("too few common points") if found is not None else _("no common points")
 
 
 def reach(told: Comparison, frame: pd.DataFrame) -> float:

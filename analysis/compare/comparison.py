@@ -321,5 +321,7 @@ def _verdict(pairs: Sequence[Pair], names: Sequence[str], base: int, axis: str |
     apart = counts[REPEATS] + counts[UNEXPLAINED]
     text = Text(APART, {"said": text, "apart": apart}) if apart else text
     text = Text(NOT_ALL, {"said": text, "unknown": unknown}) if unknown else text
-    told = [(names[pair.run], pair.covered) for pair in pairs if pair.kind not in (REFUSED, UNKNOWN)]
+    told = [(names[pair.run], pair.covered) for pair in pairs if pair.kind in (WORSE, ALIKE)] or [
+        (names[pair.run], pair.covered) for pair in pairs if pair.kind in (REPEATS, UNEXPLAINED)
+    ]
     return kind, conditioned(text, told)

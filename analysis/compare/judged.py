@@ -1,7 +1,7 @@
 """What the diagnosis and the ledger say of a run: a comparison repeats it and judges nothing a second time.
 
 A run broke down when its diagnosis says of the current launch that it is critical and does not come back: the loss went up
-for good, jumped and stayed there, is no number any more, or the policy collapsed.
+for good, jumped and stayed there, is no number any more or exactly zero, or the policy collapsed.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from messages import Text
 RULE = "divergence"
 DIVERGED, NOT_FINITE, COLLAPSED = "diverged", "not_finite", "collapsed"  # codes of what became of a run
 BREAKS = {RULE: DIVERGED, "spike_unrecovered": DIVERGED, "non_finite": NOT_FINITE, "reward_collapse": COLLAPSED}
+BREAKS |= {"loss_zero": COLLAPSED}
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ def test_a_run_of_another_program_is_not_better_because_one_broke_down():
     assert "neither is called better" in told.sentence.render()
 
 
-@pytest.mark.parametrize("kind", ["divergence", "spike_unrecovered", "non_finite", "reward_collapse"])
+@pytest.mark.parametrize("kind", ["divergence", "spike_unrecovered", "non_finite", "reward_collapse", "loss_zero"])
 def test_a_kept_diagnosis_tells_whatever_broke_a_run_down(kind):
     first = {"class": kind, "severity": "critical", "segment": 0, "first_step": 40, "last_step": None}
     found = diagnose([simulate(rows=2000, seed=7, fault="divergence").segment]).to_dict()["findings"][0] | first

@@ -420,6 +420,13 @@ def test_better_never_stands_beside_too_few_common_points(shop):
         assert not [row for row in rows if row["kind"] in ("better", "worse") and row["text"] == "too few common points"]
 
 
+def test_runs_that_do_not_overlap_have_no_common_points(shop):
+    lines = log(rate="0.001").splitlines(keepends=True)
+    runs = [take(shop, "".join(lines[:100]), "early.log"), take(shop, "".join([lines[0], *lines[150:]]), "late.log")]
+    frame = compare_frames.forest(compare.comparison(shop, runs, axis="step"))
+    assert frame["text"].tolist() == ["no common points"]
+
+
 def test_what_says_nothing_has_no_number(told):
     pair = told.pairs[0]
     wide = {axis: replace(one, value=0.0, error=6.0, distinguishable=False) for axis, one in pair.differences.items()}
