@@ -139,11 +139,13 @@ def compare(
     broken = broke_down(became)
     own, repeats = _spread(sides, kinship, view, broken)
     view = replace(view, spread=max(own, spread), tests=max(len(apart), among))
+    doubts = {run: one.doubt for run, one in (judged or {}).items() if one.doubt is not None}
     pairs = []
     for n, between in apart.items():
         about = fair.about(subjects[base].id, subjects[n].id)
         kin = any({n, base} <= set(group) for group in kinship)
-        pairs.append(pair_of(n, sides[n], sides[base], view, varied=between.varied, fair=about, broken=broken, kin=kin))
+        known: dict[str, Any] = {"fair": about, "broken": broken, "kin": kin, "doubts": doubts}
+        pairs.append(pair_of(n, sides[n], sides[base], view, varied=between.varied, **known))
     fair = _with_few_points(fair, pairs, view.axis)
     behind = {sides[pair.run].subject.id for pair in pairs if pair.kind == WORSE}
     became = [state for state in became if state.code != "slow_fall" or state.run in behind]  # else it is the noise of its end

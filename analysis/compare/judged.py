@@ -11,7 +11,7 @@ from typing import Any
 from analysis.findings import Finding, Severity
 from messages import Text
 
-RULE = "divergence"
+RULE, TOO_LOW = "divergence", "dip"
 DIVERGED, NOT_FINITE, COLLAPSED = "diverged", "not_finite", "collapsed"  # codes of what became of a run
 BREAKS = {RULE: DIVERGED, "spike_unrecovered": DIVERGED, "non_finite": NOT_FINITE, "reward_collapse": COLLAPSED}
 BREAKS |= {"loss_zero": COLLAPSED}
@@ -22,7 +22,8 @@ class Judged:
     """Of one run. goodput: share of its time that was productive, None where its log does not tell the time.
 
     since, said: the step from which it broke down, and the finding that says so; None where it did not. how: diverged |
-    not_finite | collapsed. assessed: it could be said whether its loss went up for good; where it could not, a comparison
+    not_finite | collapsed. doubt: the finding that its loss is lower than it can be (answers that it sees, other data), None
+    without. assessed: it could be said whether its loss went up for good; where it could not, a comparison
     looks for itself.
     """
 
@@ -31,6 +32,7 @@ class Judged:
     said: Text | None = None
     assessed: bool = True
     how: str = DIVERGED
+    doubt: Text | None = None
 
 
 def judged(kept: Mapping[str, Any], launch: int, goodput: float | None) -> Judged:
@@ -40,4 +42,7 @@ def judged(kept: Mapping[str, Any], launch: int, goodput: float | None) -> Judge
     found = min(lasting, key=lambda one: one.first_step or 0, default=None)
     if found is not None:
         return Judged(goodput, found.first_step, found.title, how=BREAKS[found.kind])
-    return Judged(goodput, assessed=not any(blind["rule"] == RULE for blind in kept["not_assessable"]))
+    low = [Finding.from_dict(one) for one in kept["findings"] if one["class"] == TOO_LOW]
+    lasting = [one for one in low if one.segment == launch and one.severity is Severity.WARNING and one.last_step is None]
+    doubt = lasting[0].title if lasting else None
+    return Judged(goodput, doubt=doubt, assessed=not any(blind["rule"] == RULE for blind in kept["not_assessable"]))

@@ -20,6 +20,7 @@ from messages import N_, Text
 BETTER, WORSE, ALIKE, REPEATS, REFUSED, UNKNOWN = "better", "worse", "not_distinguishable", "repeats", "refused", "unknown"
 UNEXPLAINED = "unexplained"
 BROKE = N_("{better} is better: {worse} broke down")
+DOUBTFUL = N_("{run} has the lower loss, which is not to be believed before it is explained: {said}")
 BOTH_BROKE = N_("{run} and {base} both broke down: neither is better")
 BROKE_ELSEWHERE = N_(
     "{worse} broke down and {better} did not; nothing says that they trained on the same, so neither is called better"
@@ -93,11 +94,12 @@ def pair_of(
     fair: Fairness,
     broken: Set[str] = frozenset(),
     kin: bool = True,
+    doubts: Mapping[str, Text] | None = None,
 ) -> Pair:
     """Return a run beside the base; fair: what may be said of these two.
 
     broken: ids of runs that diverged, collapsed or are NaN. kin: the two are known to be repeats of one configuration, if
-    nothing differs.
+    nothing differs. doubts: by id of a run, why its loss is lower than it can be.
     """
     expected = expectations(base.subject, one.subject, base.said, one.said, varied, levels=fair.absolute)
     if fair.refusal is not None:
@@ -137,6 +139,9 @@ def pair_of(
     text = text if share is None else share.condition(text)
     elsewhere = any(reason.code == OTHER_PROGRAM for reason in fair.reasons)
     kind = _kind(between, told_apart=bool(varied) and not elsewhere, kin=kin and not elsewhere)
+    winner = {BETTER: one, WORSE: base}.get(kind)
+    if winner is not None and winner.subject.id in (doubts or {}) and between.metric not in HIGHER_IS_BETTER:
+        kind, text = UNKNOWN, Text(DOUBTFUL, {"run": winner.name, "said": (doubts or {})[winner.subject.id]})
     return Pair(position, kind, text, found, varied, part, expected, share)
 
 

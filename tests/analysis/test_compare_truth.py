@@ -193,6 +193,23 @@ def test_a_kept_diagnosis_tells_whatever_broke_a_run_down(kind):
     assert well.said is None
 
 
+@pytest.mark.parametrize("base", [0, 1])
+def test_a_loss_that_is_lower_than_it_can_be_does_not_win(base):
+    steps, said = steps_of(400), Text("Implausibly low loss")
+    runs = [run("a", noisy(steps, seed=3), lr=1e-3), run("b", noisy(steps, shift=-0.3), lr=2e-3)]
+    told = compare(runs, base=base, judged={"b": Judged(doubt=said)})
+    assert told.verdict == "unknown"
+    assert told.sentence.render().endswith("before it is explained: Implausibly low loss")
+    assert compare(runs, base=base, judged={"a": Judged(doubt=said)}).verdict == ("better", "worse")[base]
+
+
+def test_a_kept_diagnosis_tells_of_a_loss_that_is_too_low():
+    found = diagnose([simulate(rows=2000, seed=7, fault="divergence").segment]).to_dict()["findings"][0]
+    low = found | {"class": "dip", "severity": "warning", "segment": 0, "first_step": 40, "last_step": None}
+    assert judged({"findings": [low], "not_assessable": []}, 0, None).doubt is not None
+    assert judged({"findings": [low | {"last_step": 50}], "not_assessable": []}, 0, None).doubt is None
+
+
 def test_steps_and_starts_are_those_of_one_program():
     usual = [run(name, program="MiniMind", step_time_seconds=0.1) for name in "ab"]
     strange = run("c", np.linspace(30, 25, 400), program="llm.c", step_time_seconds=9.0)
