@@ -43,13 +43,13 @@ Cells = dict[str, np.ndarray]
 def single(values: np.ndarray, step: np.ndarray, line: np.ndarray) -> Cells:
     """Return a cell for each value: the STATS of that one value."""
     bad = ~np.isfinite(values)
-    finite, nonfinite = values, np.zeros(values.shape[-1], np.int64)
+    finite, nonfinite = values, np.broadcast_to(np.int64(0), values.shape[-1])
     if bad.any():
         finite, nonfinite = np.where(bad, np.nan, values), bad.astype(np.int64)
     return {
         **dict.fromkeys(("mean", "min", "max"), finite),
         **dict.fromkeys(("first", "last"), values),
-        "count": np.ones(values.shape[-1], np.int64),
+        "count": np.broadcast_to(np.int64(1), values.shape[-1]),
         "nonfinite": nonfinite,
         "min_step": step,
         "max_step": step,

@@ -74,8 +74,7 @@ class Layout:
         wrong = digits & _LOW
         wrong += self._slack
         wrong |= digits
-        wrong &= _HIGH
-        return digits, np.bitwise_or.reduce(wrong, axis=0) == 0
+        return digits, np.bitwise_or.reduce(wrong, axis=0) & _HIGH == 0
 
     def read(self, digits: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """Return the wanted numbers of lines that have this layout, and which of them are sound.

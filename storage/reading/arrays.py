@@ -3,6 +3,16 @@
 import numpy as np
 import pyarrow as pa
 
+_AT_ONCE = 1 << 18
+
+
+def places_of(byte: int, data: bytes) -> np.ndarray:
+    """Return where a byte stands in a text: int64 (n,)."""
+    # In pieces that stay in the processor's cache: of a whole block the flags alone would be four megabytes of new memory.
+    content, parts = np.frombuffer(data, np.uint8), range(0, len(data), _AT_ONCE)
+    found = [np.flatnonzero(content[start : start + _AT_ONCE] == byte) + start for start in parts]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
 
 def edges(texts: pa.Array) -> np.ndarray:
     """Return where each text begins in the bytes of the array (string, none null), and where the last ends: int32 (n + 1,)."""

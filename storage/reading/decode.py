@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from messages import N_, Text
-from storage.reading.arrays import edges
+from storage.reading.arrays import edges, places_of
 from storage.reading.binary import BinaryCheck
 from storage.reading.charset import Charset
 from storage.reading.unpack import Unpacker, packed_as
@@ -42,7 +42,7 @@ class Block:
 
     def lines(self) -> pa.Array:
         """Return the lines, each with its line end, without copying them."""
-        known = np.flatnonzero(np.frombuffer(self.data, np.uint8) == 10) if self.ends is None else self.ends
+        known = places_of(10, self.data) if self.ends is None else self.ends
         ends = known + 1
         offsets = np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32)
         return pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(self.data)])
@@ -211,11 +211,11 @@ class Decoder:
         """Return the block of these lines and count them."""
         if not text.endswith((b"\n", b"\r")):
             text += b"\r"
-        content = np.frombuffer(text, np.uint8)
-        feeds = np.flatnonzero(content == 10)
+        feeds = places_of(10, text)
         first, self.lines = self.lines + 1, self.lines + len(feeds)
         if b"\r" not in text:
             return Block(text, np.arange(len(feeds)) + first, feeds)
+        content = np.frombuffer(text, np.uint8)
         ends = np.flatnonzero((content == 10) | (content == 13))
         return Block(text.replace(b"\r", b"\n"), np.searchsorted(feeds, ends) + first, ends)
 
