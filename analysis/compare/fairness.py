@@ -42,6 +42,8 @@ TOGETHER = {
             "differs is not known, and only the relative fall of the loss is compared"
         ),
     ),
+    "one_sided": (2, N_("{b} and {a}: nothing that both logs show differs, but some show what others do not")),
+    "nothing_known": (2, N_("{b} and {a}: no condition is told by both logs, so what differs is not known")),
     "nothing_differs": (2, N_("{b} and {a}: nothing that the logs show differs")),
     "batch": (
         3,
@@ -204,7 +206,7 @@ def _nothing(pair: ConfigDiff, a: str, b: str) -> tuple[str, str, Text]:
     if partly:
         more = [Text(MORE)] if len(partly) > SEVERAL else []
         gaps["what"] = listed([*(title_of(row) for row in partly[:SEVERAL]), *more])
-        return "one_sided", NOTE, Text(N_("{b} and {a}: nothing that both logs tell differs; one alone tells {what}"), gaps)
+        return "one_sided", NOTE, Text(N_("{b} and {a}: nothing that both logs show differs; one alone shows {what}"), gaps)
     return "nothing_differs", NOTE, Text(N_("{b} and {a}: nothing that the logs show differs"), gaps)
 
 

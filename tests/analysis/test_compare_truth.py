@@ -51,6 +51,16 @@ def test_a_short_log_proves_no_other_course_and_no_equal_one():
     assert "nothing_differs" not in codes(told)
 
 
+def test_what_several_runs_do_not_show_is_said_once():
+    short = [run(name, lr=falling(40, 4000), rows=40) for name in "bc"]
+    told = compare([run("a", lr=falling(400, 4000)), *short])
+    (reason,) = [reason for reason in told.fair.reasons if reason.code == "one_sided"]
+    assert reason.text.render().startswith("b, c and a: ")
+    pair = compare([run("a", lr=falling(400, 4000)), short[0]])
+    (reason,) = [reason for reason in pair.fair.reasons if reason.code == "one_sided"]
+    assert reason.text.render().endswith("one alone shows Learning-rate schedule")
+
+
 def test_a_course_of_another_plan_follows_from_its_batch_or_differs():
     longer = falling(400, 40_000)
     plans = {"total_steps": 4000}, {"total_steps": 40_000}
