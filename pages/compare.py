@@ -16,6 +16,7 @@ from server.costs import Wishes
 from storage.types import Run
 from ui import compare as words
 from ui import compare_charts, compare_export, compare_frames, compare_more, compare_sweep, html, state
+from ui.drawing import shared
 from ui.text import _, ngettext, say
 from ui.words import as_sentence
 
@@ -28,7 +29,6 @@ SWEEP, PAIR, PAID, REACH = "sweep", "pair", "paid_before", "reach"
 VIEWS = {"overlay": N_("Curves"), "difference": N_("Difference to the base"), "ratio": N_("Ratio to the base")}
 LOOK_SECONDS = 2.0  # between two looks whether runs have been judged
 STEEP = 3.0  # highest over lowest value from which y is drawn logarithmic at first
-cached = st.cache_data(max_entries=64, ttl=3600, show_spinner=False)
 
 
 def page() -> None:
@@ -90,7 +90,7 @@ def _pinned() -> tuple[str, ...]:
     return next((one.runs for one in baselines.baselines(state.store()) if one.name == name), ()) if name else ()
 
 
-@cached
+@shared
 def comparison_of(
     runs: tuple[str, ...], versions: tuple[int, ...], growing: tuple[str, ...], options: tuple[Any, ...]
 ) -> Comparison:

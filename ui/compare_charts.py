@@ -79,7 +79,7 @@ def curves(
 @lru_cache(maxsize=16)
 def small_multiples(x: str, y: str, run: str, *, log: bool, columns: int) -> Spec:
     """Return one small chart a run in one picture. CURVES: `order, facet, role, label, x, smooth`."""
-    line = _small_lines(x, y, run, log, None, None).properties(width=SMALL_WIDTH_PX, height=SMALL_PX)
+    line = _small_lines(x, y, run, log).properties(width=SMALL_WIDTH_PX, height=SMALL_PX)
     header = alt.Header(title=None, labelFontSize=11, labelFontWeight="bold", labelLimit=SMALL_WIDTH_PX, labelAnchor="start")
     spec: Spec = line.facet(
         facet=alt.Facet("facet:N", sort=alt.EncodingSortField("order", op="min"), header=header), columns=columns
@@ -87,10 +87,17 @@ def small_multiples(x: str, y: str, run: str, *, log: bool, columns: int) -> Spe
     return {**spec, "config": _config(), "padding": {"left": 0, "right": 4, "top": 2, "bottom": 2}}
 
 
-@lru_cache(maxsize=16)
 def small(x: str, y: str, run: str, *, log: bool, across: Domain, up: Domain) -> Spec:
     """Return one of the small charts by itself, as wide as its place. across, up: the domains of x and y that all share."""
-    return _done(_small_lines(x, y, run, log, across, up), PLACE_HEIGHT_PX)
+    spec = _one_small(x, y, run, log)
+    within = {name: {**spec["encoding"][name]["scale"], "domain": list(ends)} for name, ends in (("x", across), ("y", up))}
+    scaled = {name: {**spec["encoding"][name], "scale": scale} for name, scale in within.items()}
+    return {**spec, "encoding": {**spec["encoding"], **scaled}}
+
+
+@lru_cache(maxsize=16)
+def _one_small(x: str, y: str, run: str, log: bool) -> Spec:
+    return _done(_small_lines(x, y, run, log), PLACE_HEIGHT_PX)
 
 
 def titled(spec: Spec, title: str) -> Spec:
@@ -98,12 +105,10 @@ def titled(spec: Spec, title: str) -> Spec:
     return {**spec, "title": {"text": title, "anchor": "start", "fontSize": 11, "limit": SMALL_WIDTH_PX}}
 
 
-def _small_lines(x: str, y: str, run: str, log: bool, across: Domain | None, up: Domain | None) -> alt.Chart:
+def _small_lines(x: str, y: str, run: str, log: bool) -> alt.Chart:
     """Return the lines of a run, the base in grey behind it."""
-    ends: dict[str, Any] = {"domain": list(up)} if up else {}
-    sides: dict[str, Any] = {"domain": list(across)} if across else {}
-    scale = alt.Scale(type="log", nice=False, zero=False, **ends) if log else alt.Scale(zero=False, nice=True, **ends)
-    wide = alt.Scale(nice=False, zero=False, **sides)
+    scale = alt.Scale(type="log", nice=False, zero=False) if log else alt.Scale(zero=False, nice=True)
+    wide = alt.Scale(nice=False, zero=False)
     colour = alt.Color("role:N", scale=alt.Scale(domain=["base", "run"], range=[BASE, "blue"]), legend=None)
     line = alt.Chart(alt.NamedData(name=CURVES)).mark_line(strokeWidth=1.6, clip=True)
     return line.encode(
