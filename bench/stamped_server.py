@@ -2,8 +2,8 @@
 
     python bench/stamped_server.py run app.py …      # as `python -m streamlit`; RUNVITALS_STAMPS names the file
 
-A line of JSON each: `{"at": …, "run": …, "step": …}` when a run has got rows, `{"at": …, "cpu": {thread: seconds}}` twice a
-second (`all`: of the whole process). Times are seconds since 1970.
+A line of JSON each: `{"at": …, "run": …, "step": …}` when a run has got rows, `{"at": …, "judged": run}` when it was diagnosed,
+`{"at": …, "cpu": {thread: seconds}}` twice a second (`all`: of the whole process). Times are seconds since 1970.
 """
 
 import json
@@ -41,14 +41,20 @@ def _use(out: TextIO) -> None:
 
 def _stamp(out: TextIO) -> None:
     from server.arrivals import Arrivals
+    from server.monitor import Monitor
 
-    note = Arrivals._note
+    note, look = Arrivals._note, Monitor.look
 
     def stamped(self: Arrivals, run: Any) -> None:
         _say(out, run=run.id, step=run.last_step)
         note(self, run)
 
+    def looked(self: Monitor, run: str) -> None:
+        look(self, run)
+        _say(out, judged=run)
+
     Arrivals._note = stamped  # type: ignore[method-assign]
+    Monitor.look = looked  # type: ignore[method-assign]
     threading.Thread(target=_use, args=(out,), daemon=True).start()
 
 

@@ -137,12 +137,10 @@ def measure(data: Path, folder: Path, run: str, writer: Any, log: str, seconds: 
         spied = page.evaluate(TAKE)
     said = [json.loads(line) for line in stamps.read_text().splitlines()]
     stored = [(one["at"], one["step"] or 0) for one in said if one.get("run") == run]
-    return _result(writer.written[log], stored, spied, [one for one in said if "cpu" in one])
+    return _result(writer.written[log], stored, spied) | _used(said, writer.written[log][0], writer.written[log][-1])
 
 
-def _result(
-    written: list[float], stored: list[tuple[float, int]], spied: dict[str, Any], used: list[dict[str, Any]]
-) -> dict[str, float]:
+def _result(written: list[float], stored: list[tuple[float, int]], spied: dict[str, Any]) -> dict[str, float]:
     made = reruns([at / 1000 for at in spied["sent"]], [(at / 1000, text) for at, text in spied["received"]])
     live = [rerun for rerun in made if written[0] < rerun.asked < written[-1]]
     found = stages(written, stored, [(at / 1000, step) for at, step in spied["seen"]], made)
@@ -150,8 +148,7 @@ def _result(
     result: dict[str, float] = {"page: lines": len(found["latency"]), "page: reruns": len(live)}
     for name, values in found.items():
         result |= figures(f"page: {name}", values)
-    result["page: kB of a rerun"] = statistics.median(rerun.kb for rerun in live)
-    return result | _cpu([one for one in used if written[0] < one["at"] < written[-1]])
+    return result | {"page: kB of a rerun": statistics.median(rerun.kb for rerun in live)}
 
 
 def _at_rest(stamps: Path) -> None:
@@ -166,11 +163,15 @@ def _at_rest(stamps: Path) -> None:
         before = now
 
 
-def _cpu(said: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the share of a core that each thread of the server used."""
-    took = said[-1]["at"] - said[0]["at"]
-    first, last = said[0]["cpu"], said[-1]["cpu"]
-    return {f"server CPU, {name}": (used - first.get(name, 0.0)) / took for name, used in last.items()}
+def _used(said: list[dict[str, Any]], begin: float, end: float) -> dict[str, float]:
+    """Return the share of a core that each thread of the server used, and what its monitor did with it."""
+    during = [one for one in said if begin < one["at"] < end]
+    cpu = [one for one in during if "cpu" in one]
+    first, last, took = cpu[0]["cpu"], cpu[-1]["cpu"], cpu[-1]["at"] - cpu[0]["at"]
+    shares = {f"server CPU, {name}": (used - first.get(name, 0.0)) / took for name, used in last.items()}
+    judged = sum("judged" in one for one in during)
+    each = 1000 * shares["server CPU, monitor"] * took / max(judged, 1)
+    return shares | {"diagnoses a second": judged / took, "a diagnosis, ms CPU": each}
 
 
 def figures(name: str, found: list[float]) -> dict[str, float]:

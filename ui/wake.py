@@ -19,7 +19,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from server import service
 
 PAUSE_SHARE = 0.5  # of the live interval: so long after a page was drawn it is not woken
-SPACING_SECONDS = 0.2  # between two pages that are woken: many viewers of a run do not all draw at once
+SPACING_SECONDS = 0.4  # between two pages that are woken: many viewers of a run do not all draw at once
 AGAIN_SECONDS = 0.1  # until it is seen again whether a session is done
 MOST_PAGES = 512  # that are woken
 IDLE = "APP_NOT_RUNNING"
