@@ -20,6 +20,7 @@ from storage.types import Batch, ParseReport, UnreadableLog
 
 CHUNK_BYTES = 4 << 20
 WAITING = 2  # pieces of CHUNK_BYTES that are parsed and not stored yet
+PEEKED = 64  # part of a piece at its end that is searched for the end of a line
 HEAD_BYTES = 4096  # enough to tell most logs apart before anything is read a second time
 
 # Bytes read so far, bytes in all, rows read so far.
@@ -151,9 +152,15 @@ class _Job:
 
     def _chunks(self, size: int | None = None) -> Iterable[bytes]:
         """Yield the next `size` bytes of the source (all by default)."""
-        while chunk := self._source.read(CHUNK_BYTES if size is None else min(CHUNK_BYTES, size)):
+        while chunk := self._source.read(self._whole_lines() if size is None else min(CHUNK_BYTES, size)):
             size = None if size is None else size - len(chunk)
             yield chunk
+
+    def _whole_lines(self) -> int:
+        """Return how many of the next CHUNK_BYTES are whole lines, where an end is near: nothing is to be joined then."""
+        sure = CHUNK_BYTES - CHUNK_BYTES // PEEKED
+        end = os.pread(self._source.fileno(), CHUNK_BYTES - sure, self._source.tell() + sure).rfind(b"\n") + 1
+        return sure + end if end else CHUNK_BYTES
 
     def _take(self, writer: RunWriter, reader: LogReader, *, grown: bool = False) -> Ingested:
         """Read the rest of the source and commit."""

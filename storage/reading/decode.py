@@ -176,7 +176,8 @@ class Decoder:
             return
         end = max(text.rfind(b"\n"), text.rfind(b"\r", 0, len(text) - 1)) + 1
         if end or self._pending.endswith(b"\r"):
-            ready = b"".join((self._pending, memoryview(text)[:end]))
+            whole = end == len(text) and not self._pending  # there is nothing to join: a block is four megabytes
+            ready = text if whole else b"".join((self._pending, memoryview(text)[:end]))
             self._pending = bytearray()
             yield from self._emit(ready)
         self._wait(text[end:])
