@@ -7,7 +7,7 @@ it on first use. Pages keep no state of their own: what they need they ask here.
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -50,7 +50,7 @@ class Service:
     `watcher`, `monitor` and `care` run in a server only (`start`); `streams` are the logs that are sent to it, `board`
     has every run at a glance, `growing` what is kept of long runs, `arrivals` when the rows of followed ones came,
     `standings` how they stand beside the baselines, `alerts` tells people (in a server only), `precedence` says what goes
-    first, `on_rows` hear of runs that have got rows, in the thread that read them.
+    first, `on_rows` hear of runs that have got rows, in the thread that read them, `looked_at` gives those on a live page.
     """
 
     settings: Settings
@@ -66,6 +66,7 @@ class Service:
     standings: Standings = field(init=False)
     alerts: Alerts = field(init=False)
     on_rows: list[Callable[[list[str]], None]] = field(default_factory=list, repr=False)
+    looked_at: Callable[[], Collection[str]] = field(default=tuple, repr=False)
     _diagnosing: defaultdict[str, threading.Lock] = field(init=False, repr=False)
     _editions: defaultdict[str, int] = field(init=False, repr=False)
 
@@ -111,6 +112,7 @@ class Service:
             on_rows=self.got_rows,
             on_poll=lambda: self.got_rows(self.streams.rest()),
             reading=self.precedence.first,
+            looked_at=lambda: self.looked_at(),
         )
         self.care = Care(self)
         self.monitor.on_diagnosis.append(self.alerts.hear)

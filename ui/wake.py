@@ -54,6 +54,11 @@ class Pages:
             while len(self._open) > MOST_PAGES:
                 del self._open[next(iter(self._open))]
 
+    def runs(self) -> set[str]:
+        """Return the runs that are shown."""
+        with self._lock:
+            return {page.run for page in self._open.values()}
+
     def hear(self, runs: list[str]) -> None:
         """Wake the pages of runs that have got rows. Returns at once."""
         with self._lock:
@@ -110,5 +115,7 @@ def shows(run: str, key: str, every_seconds: float) -> None:
         (fragment,) = context.fragment_storage.resolve_target(key)
         page = Page(fragment, run, PAUSE_SHARE * every_seconds, time.monotonic())
     PAGES.show(context.session_id, page)
-    if PAGES.hear not in (listeners := service.get().on_rows):
-        listeners.append(PAGES.hear)
+    here = service.get()
+    if PAGES.hear not in here.on_rows:
+        here.on_rows.append(PAGES.hear)
+        here.looked_at = PAGES.runs

@@ -7,7 +7,7 @@ thread does all of it. What is watched and how far each file was read stands in 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
 
 from storage.intake import folders
@@ -29,8 +29,8 @@ GROWS_SECONDS = 60.0  # since its last change that a file counts as one that gro
 
 class Watcher:
     """Watches what the store and the environment (`fixed`) say. `on_rows` hears of runs that got rows or events, `on_poll`
-    is called after each poll of the thread; logs are read in a block of `reading`; `stored`: watch what is set in the store
-    too.
+    is called after each poll of the thread; logs are read in a block of `reading`, those of the runs `looked_at` oftener
+    where many grow; `stored`: watch what is set in the store too.
 
     Use `start` and `stop` for the thread, or `poll` and `drain` without it.
     """
@@ -44,6 +44,7 @@ class Watcher:
         on_rows: Callable[[list[str]], None] | None = None,
         on_poll: Callable[[], None] | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+        looked_at: Callable[[], Collection[str]] = tuple,
         stored: bool = True,
     ) -> None:
         self._store = store
@@ -52,7 +53,7 @@ class Watcher:
         self._others: frozenset[Wanted] = frozenset()
         self._stored = stored
         self._seconds = seconds
-        self._on_poll, self._reading = on_poll, reading
+        self._on_poll, self._reading, self._looked_at = on_poll, reading, looked_at
         self._turns = Turns(store, on_rows)
         self._folders: dict[Wanted, Folder] = {}
         self._wake = threading.Event()
@@ -99,13 +100,17 @@ class Watcher:
 
     def _glance_until(self, end: float) -> None:
         """Glance now and then until a time (monotonic seconds), until there is more to read or somebody wakes the thread."""
-        pause, more = GLANCE_SECONDS, False
-        while not more and not self._wake.wait(min(pause, max(0.0, end - time.monotonic()))):
-            if time.monotonic() >= end:
+        due, due_looked_at, more = 0.0, 0.0, False
+        while not more and not self._wake.wait(min(GLANCE_SECONDS, max(0.0, end - time.monotonic()))):
+            began, used = time.monotonic(), time.thread_time()
+            if began >= end:
                 return
-            used = time.thread_time()
-            more = self.glance()
-            pause = max(GLANCE_SECONDS, (time.thread_time() - used) * (1 / GLANCE_SHARE - 1))
+            if began >= due:
+                more = self.glance()
+                due = time.monotonic() + _rest(used)
+            elif began >= due_looked_at and (runs := self._looked_at()):
+                more = self.glance(runs)
+                due_looked_at = time.monotonic() + _rest(used)
 
     # One poll
 
@@ -126,13 +131,14 @@ class Watcher:
                 self._publish()
         return more
 
-    def glance(self) -> bool:
+    def glance(self, runs: Collection[str] | None = None) -> bool:
         """Read what is new in those files that grew lately, which takes no look at all the others; return as `poll` does.
 
-        What is to be seen once more by a poll, since its file turned or shrank, waits for one.
+        What is to be seen once more by a poll, since its file turned or shrank, waits for one. `runs`: only what these have.
         """
         with self._polling:
-            found = {log.base: log for path, folder in list(self._growing.items()) if (log := self._grown(folder, path))}
+            grow = [(folder, path) for path, folder in self._growing.items() if runs is None or _run_of(folder, path) in runs]
+            found = {log.base: log for folder, path in grow if (log := self._grown(folder, path))}
             if not found:
                 return False
             with self._reading():
@@ -182,7 +188,7 @@ class Watcher:
     def run_of(self, path: str) -> str | None:
         """Return the run of a log that is followed, None as long as it has none."""
         log = self._turns.origins.logs.get(unrotated(path))
-        return (log.sources[-1].job or log.run) if log and log.sources else None
+        return _run(log)
 
     def leave(self, path: str) -> None:
         """Follow a file no more that `follow` named."""
@@ -295,3 +301,16 @@ class Watcher:
     def _publish(self) -> None:
         self._told = time.monotonic()
         self.status = tuple(status_of(folder, self._turns.failure) for wanted, folder in self._folders.items() if wanted.shown)
+
+
+def _rest(used: float) -> float:
+    """Return for how long to rest after a glance that began at this CPU time of the thread."""
+    return max(GLANCE_SECONDS, (time.thread_time() - used) * (1 / GLANCE_SHARE - 1))
+
+
+def _run_of(folder: Folder, path: str) -> str | None:
+    return _run(folder.logs.get(path))
+
+
+def _run(log: Log | None) -> str | None:
+    return log.sources[-1].job or log.run if log and log.sources else None

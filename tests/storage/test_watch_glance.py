@@ -39,6 +39,28 @@ def test_a_line_of_a_log_that_grows_is_read_without_a_look_into_the_folder(desk,
     assert steps(desk) == up_to(11)
 
 
+def test_of_some_runs_only_theirs_is_read(desk):
+    run = next(run.id for run in desk.store.runs() if run.name == "train.log")
+    desk.write(line(11))
+    desk.watcher.glance(["another"])
+    assert steps(desk) == up_to(10)
+    desk.watcher.glance([run])
+    assert steps(desk) == up_to(11)
+
+
+def test_what_is_looked_at_is_read_while_a_look_at_all_rests(desk, monkeypatch):
+    """As in a log among many: their glance took so long that the next one is far away."""
+    run = next(run.id for run in desk.store.runs() if run.name == "train.log")
+    asked, rests = [], iter([1e9, 0.0, 0.0])
+    monkeypatch.setattr(watch, "GLANCE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "_rest", lambda used: next(rests))
+    monkeypatch.setattr(desk.watcher, "_looked_at", lambda: [run])
+
+    monkeypatch.setattr(desk.watcher, "glance", lambda runs=None: asked.append(runs) or len(asked) == 3)
+    desk.watcher._glance_until(float("inf"))
+    assert asked == [None, [run], [run]]
+
+
 def test_a_poll_after_a_glance_reads_nothing_twice(desk):
     desk.write(line(11))
     desk.watcher.glance()
