@@ -220,10 +220,12 @@ def _stuck(segment: Segment, rows: np.ndarray, lr: np.ndarray, share: float) -> 
 
 def _halted(segment: Segment, rows: np.ndarray, lr: np.ndarray, share: float) -> Iterator[Finding]:
     """Constant from one row to the next after a steady fall: a cosine ends flat, a line at a floor that is low."""
-    for first, last in _runs(np.diff(lr) == 0):
-        fall = -np.diff(lr[max(first - HALT_ROWS, 0) : first + 1])
-        held = max(60, int(0.1 * first))
-        if last - first + 1 < held or len(fall) < HALT_ROWS or fall.min() <= 0:
+    runs = _runs(np.diff(lr) == 0)
+    held = np.maximum(60, (0.1 * runs[:, 0]).astype(int))
+    long = (runs[:, 1] - runs[:, 0] + 1 >= held) & (runs[:, 0] >= HALT_ROWS)  # few are: a printed rate has few digits
+    for (first, last), least in zip(runs[long], held[long], strict=True):
+        fall = -np.diff(lr[first - HALT_ROWS : first + 1])
+        if fall.min() <= 0:
             continue
         top = int(np.flatnonzero(lr[: first + 1] == lr[: first + 1].max())[-1])
         usual = (lr[top] - lr[first]) / max(first - top, 1)
@@ -231,7 +233,7 @@ def _halted(segment: Segment, rows: np.ndarray, lr: np.ndarray, share: float) ->
             gaps = {**_gaps(segment, rows, lr, first), "before": float(lr[top])}
             text = Text(N_("The learning rate fell steadily from {before:.3g} and has stood at {lr:.3g} since {step}"), gaps)
             end = None if last + 1 == len(lr) - 1 else int(last) + 1
-            known = int(first) + held
+            known = int(first + least)
             yield _finding(segment, rows, lr, int(first), text, known=known, end=end, severity=Severity.WARNING)
             return
 
