@@ -14,6 +14,7 @@ from analysis.segment import Segment
 POINTS = 600  # of the learning rate that a fit looks at
 FEWER = 150  # of these, which are enough to find where a decay ends
 FITS = 0.01  # root mean square error over the peak, up to which a shape is recognised
+EXACT = FITS / 100  # error of a shape that no other is looked for beside: that of what is printed with few digits
 AT_PEAK = 0.995
 WARM = 0.9  # of the peak; what begins above it has no warm-up
 LEVELS = 12  # of a schedule in steps
@@ -102,7 +103,7 @@ def _shape(t: np.ndarray, y: np.ndarray, peak: float, warmup: int | None, total:
         return Schedule("other", peak, 0.0, warmup)
     hold = int(np.flatnonzero(y >= AT_PEAK)[-1])
     found = [(error, shape, int(t[0]), end) for error, shape, end in _fits(t, y, total)]
-    if hold >= 3 and len(y) - hold >= 4:
+    if hold >= 3 and len(y) - hold >= 4 and min(error for error, *_others in found) > EXACT:
         found += [(error, "wsd", int(t[hold]), end) for error, _, end in _fits(t[hold:], y[hold:], total)]
     error, shape, start, end = min(found, key=lambda fit: fit[0] * (1.5 if fit[1] == "wsd" else 1.0))
     if error > FITS:

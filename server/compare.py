@@ -39,25 +39,31 @@ def usual_base(service: Service, runs: Sequence[Run]) -> str:
     """Return the run (id) that the others stand beside unless a person chooses: the first of those that tell most.
 
     That is one that did not break down, prints much the same things as most others, has at least half the rows of the middle
-    one of these (one that ended after two lines makes every difference unknown), and prints a loss that most print.
+    one of these (one that ended after two lines makes every difference unknown), is healthy, and prints a loss that most print.
     """
-    broken = _broken(service, runs)
-    printed = service.store.latest([run.id for run in runs]).groupby("run")["metric"].agg(set).to_dict()
-    names = {run.id: {name for name in printed.get(run.id, ()) if not name.startswith("eval_")} for run in runs}
+    kept = service.store.diagnoses([run.id for run in runs], service.settings.profile)
+    broken = {
+        run.id for run in runs if run.id in kept and judged(kept[run.id], max(run.segments, 1) - 1, None).said is not None
+    }
+    printed: dict[str, set[str]] = {run.id: set() for run in runs}
+    latest = service.store.latest(list(printed))
+    for run_id, metric in zip(latest["run"].tolist(), latest["metric"].tolist(), strict=True):
+        printed[run_id].add(metric)
+    names = {run: {name for name in found if not name.startswith("eval_")} for run, found in printed.items()}
 
-    def rank(run: Run) -> tuple[bool, int, bool, int]:
+    def rank(run: Run) -> tuple[bool, int, bool, bool, int]:
         mine = names[run.id]
         alike = [other for other in runs if len(mine & names[other.id]) >= ALIKE * len(mine | names[other.id])]
         middle = sorted(other.rows for other in alike)[len(alike) // 2]
-        shared = sum(bool(printed.get(other.id, set()) & printed.get(run.id, set()) & COMPARED) for other in runs)
-        return run.id in broken, -len(alike), 2 * run.rows < middle, -shared
+        shared = sum(bool(printed[other.id] & printed[run.id] & COMPARED) for other in runs)
+        healthy = run.id in kept and kept[run.id]["verdict"] == "healthy"
+        return run.id in broken, -len(alike), 2 * run.rows < middle, not healthy, -shared
 
     return min(runs, key=rank).id
 
 
-def _broken(service: Service, runs: Sequence[Run]) -> set[str]:
+def _broken(runs: Sequence[Run], kept: Mapping[str, Any]) -> set[str]:
     """Return the runs (ids) of which a kept diagnosis says that they broke down."""
-    kept = service.store.diagnoses([run.id for run in runs], service.settings.profile)
     return {run.id for run in runs if run.id in kept and judged(kept[run.id], max(run.segments, 1) - 1, None).said is not None}
 
 
@@ -190,7 +196,7 @@ def _without(count: int) -> tuple[Text, ...]:
 def _down(service: Service, runs: Sequence[str]) -> tuple[Text, ...]:
     """Say which of a few runs broke down: what they end at is no level."""
     heads = service.store.runs(runs) if len(runs) <= MOST else []
-    broken = _broken(service, heads)
+    broken = _broken(heads, service.store.diagnoses([run.id for run in heads], service.settings.profile))
     names = [Text(VERBATIM, {"key": run.name}) for run in heads if run.id in broken]
     return (Text(DOWN, {"runs": listed(names)}),) if names else ()
 
