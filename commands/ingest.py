@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
-from commands.common import UNREADABLE, counted, desk_of, print_json, verb
+from commands.common import UNREADABLE, USAGE, counted, desk_of, print_json, verb
 from server.desk import PIECE_BYTES, Desk, arriving
 from storage.types import UnreadableLog
+
+NOT_THERE = {"FileNotFoundError", "PermissionError"}
 
 
 @verb
@@ -30,7 +32,8 @@ def ingest(paths: tuple[str, ...], name: str, data_dir: Path | None, as_json: bo
         print_json(found)
     for one in [] if as_json else found:
         click.echo(_ingested_line(one))
-    sys.exit(UNREADABLE if any("error" in one for one in found) else 0)
+    errors = {one["error"] for one in found if "error" in one}
+    sys.exit(0 if not errors else USAGE if errors & NOT_THERE else UNREADABLE)
 
 
 def _ingest(desk: Desk, path: str, name: str) -> list[dict[str, Any]]:
@@ -38,6 +41,8 @@ def _ingest(desk: Desk, path: str, name: str) -> list[dict[str, Any]]:
         return [desk.send(_standard_input(), name)] if path == "-" else desk.read(Path(path))
     except UnreadableLog as error:
         return [{"file": path, "error": error.code, "message": str(error)}]
+    except (FileNotFoundError, PermissionError) as error:  # the others are read all the same
+        return [{"file": path, "error": type(error).__name__, "message": str(error)}]
 
 
 def _standard_input() -> Iterator[bytes]:

@@ -122,6 +122,15 @@ def test_an_empty_store_says_how_a_log_comes_into_it(tmp_path):
     assert "ingest FILE" in told.stderr
 
 
+def test_a_path_that_is_not_there_keeps_no_other_from_being_read(tmp_path):
+    there, store = canonical_log(tmp_path, ["3.5", "3.25", "2.5"]), ("--data-dir", tmp_path / "data")
+    code, found = run("ingest", tmp_path / "nowhere.log", there, *store)
+    assert code == 4
+    assert [one.get("error") for one in found] == ["FileNotFoundError", None]
+    assert "nowhere.log" in found[0]["message"]
+    assert [one["rows"] for one in run("runs", *store)[1]] == [3]
+
+
 def test_series_of_a_file_needs_no_store(tmp_path):
     code, points = run("series", canonical_log(tmp_path, ["3.5", "nan", "2.5"]), "loss", "--data-dir", tmp_path / "none")
     assert (code, points["step"]) == (0, [1, 2, 3])

@@ -53,8 +53,16 @@ def course_words(one: Subject, name: str | None, at: int | None = None) -> str:
     shape = one.schedule.shape if one.schedule is not None and one.schedule.shape not in UNNAMED else ""
     ends = [float(curve.value[0]), float(curve.value.max()), float(curve.value[-1])]
     kept = [rate for n, rate in enumerate(ends) if not n or abs(rate - ends[n - 1]) > APART * ends[1]]
-    rate = "" if at is None else f" ({np.interp(at, curve.step, curve.value):.3g} @ {at})"
-    return f"{name or shape} {'…'.join(f'{value:.3g}' for value in kept)}{rate}".strip()
+    there = "" if at is None else f" ({_rate(float(np.interp(at, curve.step, curve.value)))} @ {at})"
+    return f"{name or shape} {'…'.join(map(_rate, kept))}{there}".strip()
+
+
+def _rate(value: float) -> str:
+    """Return a rate as people write it, and as pages write numbers: 3e-4, 0.05."""
+    if not 0 < value < 0.01:
+        return f"{value:.3g}"
+    digits, power = f"{value:.2e}".split("e")
+    return f"{float(digits):g}e{int(power)}"
 
 
 def _course(one: Subject) -> Curve | None:

@@ -43,8 +43,8 @@ TEMPLATES = {
     (DOWN, True): N_("{what} {old} → {new}: {metric} falls as expected, by {change} %"),
     (UP, False): N_("{what} {old} → {new}: {metric} should rise, and it changed by {change} %"),
     (DOWN, False): N_("{what} {old} → {new}: {metric} should fall, and it changed by {change} %"),
-    (UP, None): N_("{what} {old} → {new}: {metric} should rise; it is not in both logs"),
-    (DOWN, None): N_("{what} {old} → {new}: {metric} should fall; it is not in both logs"),
+    (UP, None): N_("{what} {old} → {new}: {metric} should rise; the logs do not tell enough to say"),
+    (DOWN, None): N_("{what} {old} → {new}: {metric} should fall; the logs do not tell enough to say"),
 }
 BITS = {
     "fp8": 8,
@@ -63,7 +63,7 @@ BITS = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """An expected and the observed direction of a figure. observed: up | down | same, None where it is not in both logs."""
+    """An expected and the observed direction of a figure. observed: up | down | same, None where the logs don't tell it."""
 
     condition: str
     metric: str

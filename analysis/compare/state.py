@@ -167,7 +167,8 @@ def slow_fall(
             continue
         value = float(np.exp(curves.y[other][-1])) if curves.log else float(curves.y[other][-1])
         gaps = {"run": names[other], "base": names[base], "ratio": float(f"{ratio:.2g}"), "loss": _four(value)}
-        template = N_("{run} is slow: {base} reached its last loss ({loss}) {ratio}× sooner")
+        gaps["axis"] = Text(TITLES[curves.axis])  # sooner in steps may be later by the clock
+        template = N_("{run} falls slowly: {base} had its last loss ({loss}) {ratio}× earlier on the x axis “{axis}”")
         found.append(_caused(State("slow_fall", one.id, None, Text(template, gaps)), (because or {}).get(one.id)))
     return tuple(found)
 

@@ -31,7 +31,7 @@ def test_a_constant_rate_and_one_that_falls_are_two_configurations():
     assert [row.key for row in told.pairs[0].varied] == ["schedule"]
     assert "one_variable" in codes(told)
     assert told.groups == ((0,), (1,))
-    assert told.diff.row("schedule").values == ("constant 0.0003", "cosine 0.0003…0")
+    assert told.diff.row("schedule").values == ("constant 3e-4", "cosine 3e-4…0")
 
 
 def test_a_rate_that_is_higher_throughout_is_no_other_course():
