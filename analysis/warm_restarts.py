@@ -74,7 +74,7 @@ def _warm_restarts(segment: Segment) -> Iterator[WarmRestart]:
     resumed = _resumed(segment)
     since = 0
     for at in map(int, lowest[:MOST]):
-        if at < since:
+        if at <= since:  # on the way to a top that is known, or that top itself
             continue
         near = lr[at : at + WARM_ROWS]
         top = at + int(np.argmax(near))

@@ -1,6 +1,7 @@
 """A learning rate that rises back by design takes the loss with it: that is noted once, and real faults beside it are told."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.diagnose import diagnose
@@ -81,3 +82,9 @@ def test_what_is_no_warm_restart(case: str) -> None:
         segment.rows["line"] = np.arange(1000) * 2
         segment = with_events(segment, (1199, "resume", "resuming from step 590", {}))
     assert warm_restarts(segment) == ()
+
+
+def test_a_rise_that_ends_where_the_next_one_begins_is_one() -> None:
+    lr = np.array([1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.6, 0.55, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
+    segment = Segment(0, pd.DataFrame({"step": np.arange(len(lr)), "lr": 1e-3 * lr, "loss": 2.0}))
+    assert [(restart.row, restart.top) for restart in warm_restarts(segment)] == [(8, 10)]

@@ -7,6 +7,7 @@ import websockets
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from bench.load import Viewer
+from tests.event_loop import finished
 from tests.pages.helpers import canonical
 from tests.serving import serving
 
@@ -34,8 +35,8 @@ def test_an_open_page_shows_new_rows_without_being_asked(tmp_path):
     log.parent.mkdir()
     log.write_text("".join(lines[:90]))
     with serving(tmp_path / "data", tmp_path / "server.log", RUNVITALS_WATCH=str(log.parent)) as served:
-        asyncio.run(_wait_for_run(served.url))
-        asyncio.run(_sees(served.url, log, "".join(lines[90:95]), "950"))
+        finished(_wait_for_run(served.url))
+        finished(_sees(served.url, log, "".join(lines[90:95]), "950"))
 
 
 async def _wait_for_run(url: str) -> None:

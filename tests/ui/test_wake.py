@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.proto.ClientState_pb2 import ClientState
 
+from tests.event_loop import finished
 from ui import wake
 from ui.wake import Page, Pages
 
@@ -67,7 +68,7 @@ def test_a_page_of_the_run_is_asked_once_with_what_its_browser_sent(sessions):
         assert not state.cached_message_hashes
         assert other.asked == []
 
-    asyncio.run(scene())
+    finished(scene())
 
 
 def test_a_page_that_was_drawn_a_moment_ago_is_woken_when_it_has_rested(sessions):
@@ -81,7 +82,7 @@ def test_a_page_that_was_drawn_a_moment_ago_is_woken_when_it_has_rested(sessions
         await all_called()
         assert len(session.asked) == 1
 
-    asyncio.run(scene())
+    finished(scene())
 
 
 def test_a_session_in_which_something_runs_is_left_alone_until_it_is_done(sessions):
@@ -95,7 +96,7 @@ def test_a_session_in_which_something_runs_is_left_alone_until_it_is_done(sessio
         session._state.name = wake.IDLE
         await until(lambda: session.asked)
 
-    asyncio.run(scene())
+    finished(scene())
 
 
 def test_a_page_that_is_live_no_more_or_closed_is_not_woken(sessions):
@@ -110,7 +111,7 @@ def test_a_page_that_is_live_no_more_or_closed_is_not_woken(sessions):
         assert session.asked == []
         assert pages._open == {}
 
-    asyncio.run(scene())
+    finished(scene())
 
 
 def test_of_many_pages_those_opened_last_are_woken(sessions):
