@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+VERBATIM = "{words}"  # no message of its own
+
 
 def N_(template: str) -> str:
     """Mark a string for extraction into the gettext catalogue without translating it here."""
@@ -41,6 +43,11 @@ class Text:
         """Read back what `to_dict` wrote."""
         values = {name: cls.from_dict(value) if _is_text(value) else value for name, value in data.get("values", {}).items()}
         return cls(data["template"], values)
+
+
+def verbatim(words: str) -> Text:
+    """Return words that are no message: what a log prints, the name of a run, a sentence that is said already."""
+    return Text(VERBATIM, {"words": words})
 
 
 def listed(names: Iterable[Text]) -> Text:

@@ -29,9 +29,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from analysis.compare.align import Aligned
 from analysis.compare.difference import SEED_SPREAD, difference
 from bench.load import Viewer
-from server.compare import comparison, sweep_of
+from server.compare import comparison
 from server.service import Service
 from server.settings import Settings
+from server.sweep import sweep_of
 from storage.keeping.reports import NOT_READ
 from storage.store import Store
 from storage.types import ROW_SCHEMA, Batch

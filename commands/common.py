@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from messages import Text
+from messages import verbatim
 from server.answers import UnknownMetric
 from server.desk import Desk, Here, open_desk
 from server.service import Service
@@ -94,7 +94,7 @@ def run_of(desk: Desk, run: str) -> str:
         return run
     found = desk.read(Path(run))[0]
     if "error" in found:
-        raise UnreadableLog(found["error"], Text("{sentence}", {"sentence": found["message"]}))
+        raise UnreadableLog(found["error"], verbatim(found["message"]))
     return str(found["run"])
 
 

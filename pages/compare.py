@@ -16,7 +16,6 @@ from server.costs import Wishes
 from storage.types import Run
 from ui import compare as words
 from ui import compare_charts, compare_export, compare_frames, compare_more, compare_sweep, html, state
-from ui.drawing import shared
 from ui.text import _, ngettext, say
 from ui.words import as_sentence
 
@@ -90,7 +89,7 @@ def _pinned() -> tuple[str, ...]:
     return next((one.runs for one in baselines.baselines(state.store()) if one.name == name), ()) if name else ()
 
 
-@shared
+@state.shared
 def comparison_of(
     runs: tuple[str, ...], versions: tuple[int, ...], growing: tuple[str, ...], options: tuple[Any, ...]
 ) -> Comparison:

@@ -1,6 +1,7 @@
 """The HTTP interface to runs: what there is, what a run holds, the points of a metric; and commands of the command line."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,9 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from messages import N_, Text
+from messages import N_, Text, verbatim
 from server import answers, service
 from server.guard import BadRequest, answer
-from storage.store import UnknownRun
 
 MAX_COMMAND_BYTES = 1 << 16
 
@@ -34,7 +34,7 @@ async def series(request: Request) -> Response:
 
 async def read(request: Request) -> Response:
     """Read a file or folder of this machine: `{"path": …, "name": …}`; answer with what became of each log."""
-    command = await _command_with_path(request)
+    command = await _command(request, path=str)
 
     def reading() -> list[dict[str, Any]]:
         found = service.get().read_path(Path(command["path"]), name=command.get("name"))
@@ -45,7 +45,7 @@ async def read(request: Request) -> Response:
 
 async def follow(request: Request) -> Response:
     """Follow a file of this machine (POST) or no more (DELETE): `{"path": …}`; answer with its run, null while it has none."""
-    path = (await _command_with_path(request))["path"]
+    path = (await _command(request, path=str))["path"]
 
     def following() -> dict[str, Any]:
         watcher = service.get().watcher
@@ -60,26 +60,28 @@ async def follow(request: Request) -> Response:
     return answer(await anyio.to_thread.run_sync(following))
 
 
-async def ask(request: Request) -> Response:
-    """Answer with what a run costs, or how runs compare: `{"run" or "runs", …}`, as `server.answers` takes it."""
-    command = await _command(request)
-
-    def asking() -> dict[str, Any]:
-        try:
-            if "run" in command:
-                return answers.cost(service.get(), command["run"], command["wishes"])
-            return answers.compare(service.get(), command["runs"], command["base"], command["asked"])
-        except UnknownRun:  # which is a KeyError too
-            raise
-        except ValueError as error:
-            raise BadRequest(Text("{sentence}", {"sentence": str(error)}), code="wish") from error
-        except (KeyError, TypeError) as error:
-            raise BadRequest(Text(N_("The request names no run, or asks what there is not."))) from error
-
-    return answer(await anyio.to_thread.run_sync(asking))
+async def cost(request: Request) -> Response:
+    """Answer with what a run costs: `{"run": …, "wishes": {…}}`, as `answers.cost` takes it."""
+    command = await _command(request, run=str, wishes=dict)
+    return await _wished(lambda: answers.cost(service.get(), command["run"], command["wishes"]))
 
 
-async def _command(request: Request) -> dict[str, Any]:
+async def compare(request: Request) -> Response:
+    """Answer with how runs compare: `{"runs": […], "base": …, "asked": {…}}`, as `answers.compare` takes it."""
+    command = await _command(request, runs=list, asked=dict)
+    return await _wished(lambda: answers.compare(service.get(), command["runs"], command.get("base"), command["asked"]))
+
+
+async def _wished(question: Callable[[], dict[str, Any]]) -> Response:
+    """Answer a question in which a person wishes what may not be (ValueError)."""
+    try:
+        return answer(await anyio.to_thread.run_sync(question))
+    except ValueError as error:
+        raise BadRequest(verbatim(str(error)), code="wish") from error
+
+
+async def _command(request: Request, **needs: type) -> dict[str, Any]:
+    """Return what is commanded as JSON. Raises BadRequest, also where it lacks what it `needs`, a type by name."""
     body = b""
     async for piece in request.stream():
         body += piece
@@ -89,13 +91,9 @@ async def _command(request: Request) -> dict[str, Any]:
         command = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadRequest(Text(N_("The request is no JSON."))) from error
-    if not isinstance(command, dict):
-        raise BadRequest(Text(N_("The request is no JSON.")))
-    return command
-
-
-async def _command_with_path(request: Request) -> dict[str, Any]:
-    command = await _command(request)
-    if not isinstance(command.get("path"), str) or not command["path"].startswith("/"):
+    lacks = [name for name, kind in needs.items() if not isinstance(command, dict) or not isinstance(command.get(name), kind)]
+    if lacks:
+        raise BadRequest(Text(N_("The request must name: {names}."), {"names": ", ".join(lacks)}))
+    if "path" in needs and not command["path"].startswith("/"):
         raise BadRequest(Text(N_("The request must name a path, from / on.")))
-    return command
+    return dict(command)

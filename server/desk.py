@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from messages import N_, Text
+from messages import N_, Text, verbatim
 from server import answers
 from server.address import Address, find
 from server.answers import UnknownMetric
@@ -152,11 +152,13 @@ class There:
 
     def cost(self, run: str, wishes: Answer) -> Answer:
         """Return time and cost of a run."""
-        return self._asked({"run": run, "wishes": wishes})
+        found: Answer = self._ask("POST", "/api/v1/cost", {"run": run, "wishes": wishes})
+        return found
 
     def compare(self, runs: Sequence[str], base: str | None, asked: Answer) -> Answer:
         """Return the comparison of runs."""
-        return self._asked({"runs": list(runs), "base": base, "asked": asked})
+        found: Answer = self._ask("POST", "/api/v1/compare", {"runs": list(runs), "base": base, "asked": asked})
+        return found
 
     def read(self, path: Path) -> list[Answer]:
         """Let the server read a file or folder."""
@@ -183,10 +185,6 @@ class There:
 
     def close(self) -> None:
         """Nothing to let go of: each question has a connection of its own."""
-
-    def _asked(self, question: Answer) -> Answer:
-        found: Answer = self._ask("POST", "/api/v1/ask", question)
-        return found
 
     def _ask(self, method: str, path: str, body: Any = None, *, seconds: float = PATIENCE_SECONDS) -> Any:
         """Return the answer to a request. Raises what the store itself would raise, StoreError for all else."""
@@ -220,7 +218,7 @@ def _as_error(code: str, sentence: str) -> Exception:
     known |= {"not_readable": PermissionError, "wish": ValueError}
     if code in known:
         return known[code](sentence)
-    said = Text("{sentence}", {"sentence": sentence})
+    said = verbatim(sentence)
     unreadable = code in ("no_metrics", "empty", "binary", "too_large", "too_deep", "truncated_archive")
     return UnreadableLog(code, said) if unreadable else StoreError(said)
 

@@ -40,6 +40,7 @@ def _under(prefix: str) -> list[BaseRoute]:
         Route(f"{v1}/ingest/{{run}}", guarded(receive.ingest, post=True), methods=["POST", "PUT"]),
         Route(f"{v1}/upload/{{name}}", guarded(receive.upload, post=True), methods=["POST", "PUT"]),
         Route(f"{v1}/read", guarded(api.read, post=True, own=True), methods=["POST"]),
-        Route(f"{v1}/ask", guarded(api.ask, own=True), methods=["POST"]),
+        Route(f"{v1}/cost", guarded(api.cost, own=True), methods=["POST"]),
+        Route(f"{v1}/compare", guarded(api.compare, own=True), methods=["POST"]),
         Route(f"{v1}/follow", guarded(api.follow, post=True, own=True), methods=["POST", "DELETE"]),
     ]

@@ -634,14 +634,15 @@ class Store:
         for no, *_others, cold in there.values():
             if cold:
                 self._fetch_missing(cursor, no, cold)
-        seen = {run_id: self._heads.get(no) for run_id, (no, *_others) in there.items()}
-        kept = {run_id: head for run_id, head in seen.items() if head and head.state == list(there[run_id][1:])}
-        stale = {run_id: values for run_id, values in there.items() if run_id not in kept}
-        heads = kept | (self._new_heads(cursor, stale) if stale else {})
+        kept = {run_id: self._heads.get(no) for run_id, (no, *_others) in there.items()}
+        heads = {run_id: head for run_id, head in kept.items() if head and head.state == list(there[run_id][1:])}
+        heads |= self._new_heads(cursor, {run_id: values for run_id, values in there.items() if run_id not in heads})
         return [heads[run_id] for run_id in ids]
 
     def _new_heads(self, cursor: duckdb.DuckDBPyConnection, there: Mapping[str, tuple[Any, ...]]) -> dict[str, RunHead]:
         """Return and remember the heads of runs by id, as the store has them: no, rows, first_time, archive, …, cold."""
+        if not there:
+            return {}
         sql = "select run, name, no from metrics where run in ? order by run, no"
         names: dict[int, dict[str, int]] = {no: {} for no, *_others in there.values()}
         for no, name, number in cursor.execute(sql, [list(names)]).fetchall():

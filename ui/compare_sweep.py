@@ -8,7 +8,7 @@ import streamlit as st
 
 from analysis.compare.conditions import amount, kinds
 from analysis.compare.sweep import Key, Sweep
-from server import compare, service
+from server import service, sweep
 from ui import compare_charts, html, state
 from ui.compare import sentence
 from ui.compare_frames import signed, value_words
@@ -26,7 +26,7 @@ cached = st.cache_data(max_entries=16, ttl=3600, show_spinner=False)
 @cached
 def sweep_of(runs: tuple[str, ...], version: int, result: str) -> tuple[Sweep, pd.DataFrame]:
     """Return the sweep over these runs as the store is at this version."""
-    return compare.sweep_of(service.get(), runs, result=result)
+    return sweep.sweep_of(service.get(), runs, result=result)
 
 
 def body(asked: Sequence[str]) -> None:
@@ -50,10 +50,10 @@ def body(asked: Sequence[str]) -> None:
     if told.keys:
         html.section(_("Which setting goes with the result"), str(len(told.keys)))
         html.write(_keys(told.keys))
-        _parallel(told, table, words[result], up=compare.lower_is_better(result))
+        _parallel(told, table, words[result], up=sweep.lower_is_better(result))
     if told.varied and told.runs:
         _scatter(told, table, words[result])
-    _runs(told, table, words[result], up=compare.lower_is_better(result))
+    _runs(told, table, words[result], up=sweep.lower_is_better(result))
 
 
 def _keys(keys: Sequence[Key]) -> str:
@@ -76,17 +76,17 @@ def _key(key: Key) -> str:
 def _parallel(told: Sweep, table: pd.DataFrame, result: str, *, up: bool) -> None:
     """Draw each run through its settings; up: the lowest result is the best, so that it stands at the top."""
     keys = [key for key in told.keys if key.values >= 0.5 * told.runs][:AXES]
-    kept = table[table[compare.RESULT].notna()]
-    best = kept[compare.RESULT].rank(method="first", ascending=up).to_numpy() <= min(BEST * len(kept), MOST_BEST)
-    ends = _places(kept[compare.RESULT])
+    kept = table[table[sweep.RESULT].notna()]
+    best = kept[sweep.RESULT].rank(method="first", ascending=up).to_numpy() <= min(BEST * len(kept), MOST_BEST)
+    ends = _places(kept[sweep.RESULT])
     places = [_places(kept[key.name]) for key in keys] + [1 - ends if up else ends]
-    values = [kept[key.name].map(value_words).to_list() for key in keys] + [kept[compare.RESULT].map(number).to_list()]
+    values = [kept[key.name].map(value_words).to_list() for key in keys] + [kept[sweep.RESULT].map(number).to_list()]
     frame = pd.concat(
         [
             pd.DataFrame(
                 {
                     "run": kept.index,
-                    "label": kept[compare.NAME].to_numpy(),
+                    "label": kept[sweep.NAME].to_numpy(),
                     "key": place,
                     "place": at,
                     "value": value,
@@ -132,13 +132,13 @@ def _title(name: str) -> str:
 
 def _runs(told: Sweep, table: pd.DataFrame, result: str, *, up: bool) -> None:
     """List the runs with what varies among them, the best first; up: the lowest result is the best."""
-    kept = table[table[compare.RESULT].notna()].sort_values(compare.RESULT, ascending=up)
+    kept = table[table[sweep.RESULT].notna()].sort_values(sweep.RESULT, ascending=up)
     if not len(kept):
         return
     html.section(_("Runs and their settings"), str(len(kept)))
     settings = kept[list(told.varied[:LISTED])].astype(object)
     columns = {_title(name): settings[name].where(settings[name].notna(), None).map(value_words) for name in settings}
-    frame = pd.DataFrame({_("Run"): kept[compare.NAME], result: kept[compare.RESULT].map(number), **columns})
+    frame = pd.DataFrame({_("Run"): kept[sweep.NAME], result: kept[sweep.RESULT].map(number), **columns})
     st.dataframe(frame, hide_index=True, key="sweep_runs", height="auto" if len(frame) < 12 else 420)
 
 
@@ -151,7 +151,7 @@ def _scatter(told: Sweep, table: pd.DataFrame, result: str) -> None:
     numbers = column.map(lambda value: None if value is None or value != value else amount(value)).astype(float)
     numeric = bool(numbers.notna().sum() == column.notna().sum())
     frame = pd.DataFrame(
-        {"label": table[compare.NAME], "x": numbers if numeric else column.astype(str), "y": table[compare.RESULT]}
+        {"label": table[sweep.NAME], "x": numbers if numeric else column.astype(str), "y": table[sweep.RESULT]}
     )
     frame = frame[frame["y"].notna() & column.notna()]
     log = bool(numeric and len(frame) and frame["x"].min() > 0 and frame["x"].max() > 20 * frame["x"].min())

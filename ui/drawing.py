@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import streamlit as st
 
 from analysis.diagnose import Diagnosis
 from storage.types import Run
@@ -14,8 +13,6 @@ from ui.axes import STEP
 from ui.controls import View
 
 Panels = dict[str, tuple[str, ...]]
-# Shared by all sessions and never changed: a copy for each, as st.cache_data makes, costs as much as drawing half of it.
-shared = st.cache_resource(max_entries=48, ttl=3600, show_spinner=False)
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ def of(run: Run, asked: Asked, diagnosis: Diagnosis) -> Drawing:
     return _drawing(run.id, asked, run, diagnosis)
 
 
-@shared
+@state.shared
 def _drawing(run_id: str, asked: Asked, _run: Run, _diagnosis: Diagnosis) -> Drawing:
     """The stamp stands for the diagnosis, id and version for the run: what begins with _ is not hashed."""
     view, segment = asked.view, asked.segment
@@ -79,7 +76,7 @@ def _sent(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-@shared
+@state.shared
 def trend(
     run_id: str, version: int, stamp: str, segment: int | None, metric: str, _diagnosis: Diagnosis
 ) -> tuple[float, int] | None:

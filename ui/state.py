@@ -29,6 +29,8 @@ LIVE_SECONDS = (0, 2, 5, 30)
 EPOCHS_LOOKED_AT = 16
 STILL_GROWING = timedelta(minutes=15)
 cached = st.cache_data(max_entries=256, ttl=3600, show_spinner=False)
+# For what no page changes: the copy for each session that st.cache_data makes can cost as much as half of the work.
+shared = st.cache_resource(max_entries=48, ttl=3600, show_spinner=False)
 
 
 def store() -> Store:

@@ -14,6 +14,7 @@ from analysis.compare.difference import SEED_SPREAD, UNTOLD
 from analysis.compare.fairness import DATA_AXES, NOTE, Fairness, Reason, fairness
 from analysis.compare.group import groups, repeat_spread
 from analysis.compare.judged import Judged
+from analysis.compare.names import names_of
 from analysis.compare.numbers import Numbers, level_of, numbers
 from analysis.compare.pairs import (
     ALIKE,
@@ -31,7 +32,7 @@ from analysis.compare.pairs import (
 )
 from analysis.compare.slow_steps import slow_steps
 from analysis.compare.state import State, broke_down, slow_fall, states
-from analysis.compare.subject import HIGHER_IS_BETTER, Subject, names_of
+from analysis.compare.subject import HIGHER_IS_BETTER, Subject
 from analysis.compare.target import Target, reached_by_all
 from messages import N_, Text
 
@@ -139,13 +140,9 @@ def compare(
     broken = broke_down(became)
     own, repeats = _spread(sides, kinship, view, broken)
     view = replace(view, spread=max(own, spread), tests=max(len(apart), among))
+    varied = {n: one.varied for n, one in apart.items()}
     doubts = {run: one.doubt for run, one in (judged or {}).items() if one.doubt is not None}
-    pairs = []
-    for n, between in apart.items():
-        about = fair.about(subjects[base].id, subjects[n].id)
-        kin = any({n, base} <= set(group) for group in kinship)
-        known: dict[str, Any] = {"fair": about, "broken": broken, "kin": kin, "doubts": doubts}
-        pairs.append(pair_of(n, sides[n], sides[base], view, varied=between.varied, **known))
+    pairs = _pairs(sides, base, view, varied, fair, kinship, broken=broken, doubts=doubts)
     fair = _with_few_points(fair, pairs, view.axis)
     behind = {sides[pair.run].subject.id for pair in pairs if pair.kind == WORSE}
     became = [state for state in became if state.code != "slow_fall" or state.run in behind]  # else it is the noise of its end
@@ -154,8 +151,27 @@ def compare(
     notes += _instead(axis, metric, view)
     verdict, text = _verdict(pairs, names, base, view.axis)
     whole = (tuple(sides), base, diff, fair, view, metrics, tuple(pairs), tuple(figures), tuple(kinship), tuple(became))
-    named = labels(base, diff, {n: one.varied for n, one in apart.items()})
-    return Comparison(*whole, named, verdict, text, repeats, target, tuple(notes))
+    return Comparison(*whole, labels(base, diff, varied), verdict, text, repeats, target, tuple(notes))
+
+
+def _pairs(
+    sides: Sequence[Side],
+    base: int,
+    view: View,
+    varied: Mapping[int, tuple[Row, ...]],
+    fair: Fairness,
+    kinship: Sequence[tuple[int, ...]],
+    *,
+    broken: Set[str],
+    doubts: Mapping[str, Text],
+) -> list[Pair]:
+    """Return each run but the base beside it; varied: what differs from the base, by place of the run."""
+    pairs, lead = [], sides[base]
+    for n, rows in varied.items():
+        about = fair.about(lead.subject.id, sides[n].subject.id)
+        kin = any({n, base} <= set(group) for group in kinship)
+        pairs.append(pair_of(n, sides[n], lead, view, varied=rows, fair=about, broken=broken, kin=kin, doubts=doubts))
+    return pairs
 
 
 def _with_few_points(fair: Fairness, pairs: Sequence[Pair], axis: str | None) -> Fairness:

@@ -17,7 +17,7 @@ import numpy as np
 
 from analysis.compare.subject import Subject
 from analysis.machine import number_of, squashed
-from messages import N_, Text
+from messages import N_, Text, verbatim
 
 _TABLE = tomllib.loads(Path(__file__).with_name("conditions.toml").read_text(encoding="utf-8"))
 SIX: tuple[str, ...] = tuple(_TABLE["six"])
@@ -47,7 +47,6 @@ TITLES = (
     N_("Compilation"), N_("Seed"), N_("FSDP"), N_("Optimizer constants"), N_("LoRA"), N_("DeepSpeed"),
 )  # fmt: skip
 MEMORY = 32_768  # keys whose condition, family and group are remembered
-VERBATIM = "{key}"  # what a log prints is not translated
 CONFIG, LOG, GIVEN = "config", "log", "given"
 SHAPES = frozenset({"linear", "cosine", "inverse_sqrt", "step", "wsd"})  # that rows can prove; a flat start proves none
 
@@ -240,7 +239,7 @@ def rounded(value: float) -> float:
 
 def named(title: str, key: str) -> Text:
     """Return what a condition or setting is called: its title, to be translated, else the key as printed."""
-    return Text(title) if title else Text(VERBATIM, {"key": key})
+    return Text(title) if title else verbatim(key)
 
 
 def shown(value: Any) -> Any:

@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 
-from analysis.compare.conditions import VERBATIM, conditions
+from analysis.compare.conditions import conditions
 from analysis.compare.config_diff import config_diff
 from analysis.compare.fairness import BAR, REFUSE, Reason, fairness
 from analysis.compare.subject import Subject
-from messages import N_, Text, listed
+from messages import N_, Text, listed, verbatim
 
 NAMED, MORE = 6, "…"  # runs that are named, what stands for the others
+OUT = (REFUSE, BAR)  # levels of reasons for which a run is not counted with the others
 LEFT_OUT = N_("left out: {run} — {why}")
 SEVERAL_LEFT_OUT = N_("left out: {runs} — of the first of them: {why}")
+OTHER_STEPS = N_("counted, though their steps are other steps: {runs} — of the first of them: {why}")
 
 
-def strangers(lead: Subject, others: Sequence[Subject], names: Mapping[str, str]) -> dict[str, Reason]:
+def strangers(
+    lead: Subject, others: Sequence[Subject], names: Mapping[str, str], *, levels: Sequence[str] = OUT
+) -> dict[str, Reason]:
     """Return by id the runs that don't compare with `lead`, each with the first reason of a comparison with it.
 
-    names: what each is called, by id.
+    names: what each is called, by id; levels: of the reasons that are looked for.
     """
     found = {}
     for one in others:
@@ -24,7 +28,7 @@ def strangers(lead: Subject, others: Sequence[Subject], names: Mapping[str, str]
         said = [conditions(run) for run in both]
         diff = config_diff(both, said)
         fair = fairness(both, said, pairs={1: diff}, whole=diff, names=[names[run.id] for run in both])
-        why = next((reason for reason in fair.reasons if reason.level in (REFUSE, BAR) and one.id in reason.runs), None)
+        why = next((reason for reason in fair.reasons if reason.level in levels and one.id in reason.runs), None)
         if why is not None:
             found[one.id] = why
     return found
@@ -38,9 +42,20 @@ def left_out(reasons: Mapping[str, Reason], names: Mapping[str, str]) -> tuple[R
     found = []
     for code, runs in by_code.items():
         why = reasons[runs[0]]
-        more = [Text(MORE)] if len(runs) > NAMED else []
-        named = listed([*(Text(VERBATIM, {"key": names[run]}) for run in runs[:NAMED]), *more])
         one = Text(LEFT_OUT, {"run": names[runs[0]], "why": why.text})
-        text = one if len(runs) == 1 else Text(SEVERAL_LEFT_OUT, {"runs": named, "why": why.text})
+        text = one if len(runs) == 1 else Text(SEVERAL_LEFT_OUT, {"runs": _named(runs, names), "why": why.text})
         found.append(Reason(code, why.level, text, tuple(runs)))
     return tuple(found)
+
+
+def other_steps(reasons: Mapping[str, Reason], names: Mapping[str, str]) -> tuple[Text, ...]:
+    """Return what is said of runs (ids) whose steps are not those of the others (level STEP), nothing without any."""
+    if not reasons:
+        return ()
+    first = next(iter(reasons.values()))
+    return (Text(OTHER_STEPS, {"runs": _named(list(reasons), names), "why": first.text}),)
+
+
+def _named(runs: Sequence[str], names: Mapping[str, str]) -> Text:
+    more = [Text(MORE)] if len(runs) > NAMED else []
+    return listed([*(verbatim(names[run]) for run in runs[:NAMED]), *more])

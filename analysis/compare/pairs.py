@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -107,22 +108,18 @@ def pair_of(
     if view.metric is None or view.axis is None:
         why_not = NO_METRIC if view.metric is None else NO_AXIS
         return Pair(position, UNKNOWN, Text(why_not), {}, varied, None, expected)
-    found: dict[str, Difference] = {}
-    why, part, end = None, None, 0.0
-    for axis in dict.fromkeys(("step", view.axis, *view.axes)):
-        curves = _aligned(one, base, axis, view) if axis in view.axes and fair.allows(axis) else None
-        if isinstance(curves, Aligned):
-            if part is None and curves.log and len(curves) > 1 and fair.absolute:
-                part = parting(curves, 0, 1, (one.name, base.name))
-            found[axis] = _difference(curves, one.subject, base.subject, view)
-            end = float(curves.x[-1]) if axis == view.axis else end
-        elif axis == view.axis:
-            why = curves
+    axes = [axis for axis in dict.fromkeys(("step", view.axis, *view.axes)) if axis in view.axes and fair.allows(axis)]
+    curves = {axis: _aligned(one, base, axis, view) for axis in axes}
+    common = {axis: its for axis, its in curves.items() if isinstance(its, Aligned)}
+    found = {axis: _difference(its, one.subject, base.subject, view) for axis, its in common.items()}
+    tell = [its for its in common.values() if its.log and len(its) > 1] if fair.absolute else []
+    part = parting(tell[0], 0, 1, (one.name, base.name)) if tell else None
     if not fair.allows(view.axis):
         reason = next(reason for reason in fair.reasons if reason.level == STEP)
         return Pair(position, REFUSED, reason.text, found, varied, part, expected)
-    if view.axis not in found:
-        return Pair(position, UNKNOWN, why or Text(NO_METRIC), found, varied, part, expected)
+    if view.axis not in common:
+        why = curves.get(view.axis)
+        return Pair(position, UNKNOWN, why if isinstance(why, Text) else Text(NO_METRIC), found, varied, part, expected)
     between = found[view.axis]
     down = [side.subject.id in broken for side in (one, base)]
     if any(down):
@@ -133,16 +130,39 @@ def pair_of(
         return Pair(position, UNKNOWN, Text(NO_FALL, gaps), {}, varied, None, expected)
     if between.log and not view.relative and abs(between.value or 0.0) > UNLIKE:
         return Pair(position, REFUSED, _too_far(one, base, between), found, varied, part, expected)
-    text = sentence(between, (one.name, base.name), told_apart=bool(varied), relative=view.relative)
+    known: dict[str, Any] = {"told_apart": bool(varied), "kin": kin, "fair": fair, "doubts": doubts or {}}
+    kind, text, share = _told(one, base, common[view.axis], between, view, **known)
+    return Pair(position, kind, text, found, varied, part, expected, share)
+
+
+def _told(
+    one: Side,
+    base: Side,
+    curves: Aligned,
+    between: Difference,
+    view: View,
+    *,
+    told_apart: bool,
+    kin: bool,
+    fair: Fairness,
+    doubts: Mapping[str, Text],
+) -> tuple[str, Text, Covered | None]:
+    """Return kind, sentence and the part that is covered of two runs that may be compared and did not break down."""
+    text = sentence(between, (one.name, base.name), told_apart=told_apart, relative=view.relative)
     both = [one.subject, base.subject], [one.said, base.said]
-    share = covered(*both, view.axis, end, price=view.price) if between.value is not None else None
+    share = covered(*both, curves.axis, float(curves.x[-1]), price=view.price) if between.value is not None else None
     text = text if share is None else share.condition(text)
     elsewhere = any(reason.code == OTHER_PROGRAM for reason in fair.reasons)
-    kind = _kind(between, told_apart=bool(varied) and not elsewhere, kin=kin and not elsewhere)
-    winner = {BETTER: one, WORSE: base}.get(kind)
-    if winner is not None and winner.subject.id in (doubts or {}) and between.metric not in HIGHER_IS_BETTER:
-        kind, text = UNKNOWN, Text(DOUBTFUL, {"run": winner.name, "said": (doubts or {})[winner.subject.id]})
-    return Pair(position, kind, text, found, varied, part, expected, share)
+    kind = _kind(between, told_apart=told_apart and not elsewhere, kin=kin and not elsewhere)
+    doubt = _doubt({BETTER: one, WORSE: base}.get(kind), between, doubts)
+    return (kind, text, share) if doubt is None else (UNKNOWN, doubt, share)
+
+
+def _doubt(winner: Side | None, between: Difference, doubts: Mapping[str, Text]) -> Text | None:
+    """Return why the run with the lower loss is not called better: its diagnosis says that such a loss can't be."""
+    if winner is None or winner.subject.id not in doubts or between.metric in HIGHER_IS_BETTER:
+        return None
+    return Text(DOUBTFUL, {"run": winner.name, "said": doubts[winner.subject.id]})
 
 
 def _aligned(one: Side, base: Side, axis: str, view: View) -> Aligned | Text:

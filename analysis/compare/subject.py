@@ -4,8 +4,6 @@ A subject is made of buckets, so a run of a million steps is as quick to compare
 buckets is seen row by row.
 """
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +29,6 @@ METRICS = (
     "steps_per_second", "tokens_seen", "samples_seen", "batch_size", "memory_bytes", "memory_peak_bytes", "mfu_percent",
     "policy_loss", "kl", "rewards/chosen", "rewards/rejected",
 )  # fmt: skip
-LONGEST, HEAD = 36, 8  # characters of a short name, of its beginning and before what tells it, where that is in its middle
 ALIKE = 0.5  # share of what two logs print that both do, from which on one program may have written both
 HIDDEN_FALL = 0.02  # of a rate, before the first line of a log
 Part = dict[str, np.ndarray]  # of the buckets of one metric (n,): x, x_last, mean, last, count, nonfinite
@@ -265,39 +262,3 @@ def by_program(subjects: Sequence[Subject]) -> list[list[int]]:
         home = next((group for group in found if one_program(subjects[group[0]], one)), None)
         found.append([n]) if home is None else home.append(n)
     return found
-
-
-def names_of(subjects: Sequence[Subject]) -> list[str]:
-    """Return a short name for each subject: without its ending and the parts that all names share, all of them different."""
-    full = [one.name for one in subjects]
-    parts = [re.split(r"[-_ ./]+", re.sub(r"\.(?:log|txt|out|jsonl?|csv|gz|zst|err)$", "", name)) for name in full]
-    shared = set.intersection(*(set(part) for part in parts)) if len(parts) > 1 else set()
-    short = ["-".join(word for word in part if word and word not in shared) for part in parts]
-    short = [name if name else one for name, one in zip(short, full, strict=True)]
-    if len(set(short)) < len(short):
-        return [f"{_cut(name, full)} ({one.id[:8]})" for name, one in zip(full, subjects, strict=True)]
-    short = [_lead(name, short) if len(parts) > 1 else one for name, one in zip(short, full, strict=True)]
-    cut = [_cut(name, short) for name in short]
-    return [name if cut.count(name) == 1 else f"{name} ({one.id[:8]})" for name, one in zip(cut, subjects, strict=True)]
-
-
-def _lead(name: str, names: Sequence[str]) -> str:
-    """Return the first word of a name where that alone tells the names apart."""
-    firsts = [one.split("-")[0] for one in names]
-    return name.split("-")[0] if len(set(firsts)) == len(firsts) else name
-
-
-def _cut(name: str, names: Sequence[str]) -> str:
-    """Return a name with LONGEST characters at most: what it does not share with the other long ones, and its ends."""
-    if len(name) <= LONGEST:
-        return name
-    long = [one for one in names if len(one) > LONGEST]
-    start = len(os.path.commonprefix(long)) if len(long) > 1 else 0
-    end = len(os.path.commonprefix([one[::-1] for one in long])) if len(long) > 1 else 0
-    told = name[max(start - HEAD, 0) : max(len(name) - end, start)]
-    # What tells it is near its beginning, nothing of its own, or nearly all of it.
-    if start < 2 * HEAD or end == len(name) or not told or len(told) > LONGEST - HEAD - 2:
-        return f"{name[: LONGEST // 2]}…{name[-(LONGEST - LONGEST // 2 - 1) :]}"
-    room = LONGEST - HEAD - len(told) - 2
-    tail = name[max(len(name) - end, start) :]
-    return f"{name[:HEAD]}…{told}" + (tail if len(tail) <= room + 1 else f"…{tail[len(tail) - room :] if room else ''}")

@@ -235,7 +235,7 @@ def _slow(segment: Segment, loss: Track, fall: float, slow_steps: int) -> Still 
     if not len(late):
         return None
     at = int(late[0])
-    start, level = float(np.median(loss.x[:START_ROWS])), float(np.median(loss.x[at - START_ROWS + 1 : at + 1]))
+    start, level = _level(loss.x[:START_ROWS]), _level(loss.x[at - START_ROWS + 1 : at + 1])
     course = rates(segment)
     if level <= start + np.log1p(-fall) or (course is not None and course.warming[loss.rows[at]]):
         return None
@@ -264,7 +264,7 @@ def _finding(segment: Segment, column: str, loss: Track, still: Still, *, from_s
     elif end is not None:
         title = Text(N_("Loss did not fall until {end}"), gaps)
     severe = Severity.CRITICAL if end is None and not still.slow and from_scratch else Severity.WARNING
-    learned = still.start - float(np.median(loss.x[-START_ROWS:])) > LEARNED
+    learned = still.start - _level(loss.x[-START_ROWS:]) > LEARNED
     brief = learned and still.began is not None and still.began < BRIEF * len(loss)
     severe = Severity.INFO if end is not None and (still.slow or brief) else severe
     return finding_at(

@@ -137,7 +137,8 @@ class Watcher:
         What is to be seen once more by a poll, since its file turned or shrank, waits for one. `runs`: only what these have.
         """
         with self._polling:
-            grow = [(folder, path) for path, folder in self._growing.items() if runs is None or _run_of(folder, path) in runs]
+            every = [(folder, path) for path, folder in self._growing.items()]
+            grow = [(folder, path) for folder, path in every if runs is None or _run_of(folder.logs.get(path)) in runs]
             found = {log.base: log for folder, path in grow if (log := self._grown(folder, path))}
             if not found:
                 return False
@@ -188,7 +189,7 @@ class Watcher:
     def run_of(self, path: str) -> str | None:
         """Return the run of a log that is followed, None as long as it has none."""
         log = self._turns.origins.logs.get(unrotated(path))
-        return _run(log)
+        return _run_of(log)
 
     def leave(self, path: str) -> None:
         """Follow a file no more that `follow` named."""
@@ -308,9 +309,6 @@ def _rest(used: float) -> float:
     return max(GLANCE_SECONDS, (time.thread_time() - used) * (1 / GLANCE_SHARE - 1))
 
 
-def _run_of(folder: Folder, path: str) -> str | None:
-    return _run(folder.logs.get(path))
-
-
-def _run(log: Log | None) -> str | None:
+def _run_of(log: Log | None) -> str | None:
+    """Return the run that a log belongs to, None as long as it has none."""
     return log.sources[-1].job or log.run if log and log.sources else None

@@ -12,7 +12,7 @@ from analysis.compare.comparison import compare
 from analysis.compare.conditions import conditions, light_conditions
 from analysis.compare.config_diff import DIFFERENT, EQUAL, UNKNOWN
 from analysis.compare.judged import Judged, judged
-from analysis.compare.subject import LONGEST
+from analysis.compare.names import LONGEST
 from analysis.diagnose import diagnose
 from analysis.simulate import simulate
 from messages import Text

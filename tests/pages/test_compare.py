@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from messages import Text
-from server import baselines, compare, subjects
+from server import baselines, compare, subjects, sweep
 from server.monitor import Monitor
 from tests.pages.helpers import canonical, take, words
 from ui import compare as compare_words
@@ -374,9 +374,9 @@ def test_the_best_runs_of_a_reward_are_the_highest(shop, app):
         take(shop, rows, f"{n}.jsonl")
     test = app("compare", mode="sweep", result="reward")
     assert not test.exception
-    assert compare.lower_is_better("loss")
-    assert not compare.lower_is_better("reward")
-    assert not compare.lower_is_better("tokens_per_second")
+    assert sweep.lower_is_better("loss")
+    assert not sweep.lower_is_better("reward")
+    assert not sweep.lower_is_better("tokens_per_second")
     lines = next(data for chart in test.get("vega_lite_chart") for data in chart.proto.datasets if data.name == "lines")
     frame = pa.ipc.open_stream(lines.data.data).read_all().to_pandas()
     assert set(frame.loc[frame["best"], "label"]) == {"9.jsonl"}

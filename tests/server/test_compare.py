@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from server import compare
+from server import compare, sweep
 from server.compare import comparison
 from server.costs import Wishes
 from server.monitor import Monitor
 from server.subjects import set_condition
 from tests.pages.conftest import shop as shop
-from tests.pages.helpers import take
+from tests.pages.helpers import canonical, take
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -116,11 +116,11 @@ def sized(batch: int, *, vocabulary: int = 100, rows: int = 400) -> str:
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_a_sweep_leaves_out_what_a_comparison_would_not_set_beside_the_others(shop, monkeypatch, one_by_one):
-    monkeypatch.setattr(compare, "MOST", 50 if one_by_one else 1)
+    monkeypatch.setattr(sweep, "MOST", 50 if one_by_one else 1)
     kept = [take(shop, sized(n + 1), f"{n}.log") for n in range(9)]
     other = take(shop, sized(3, vocabulary=50_000), "vocabulary.log")
     lone = take(shop, strange(), "strange.jsonl")
-    told, table = compare.sweep_of(shop, [lone, *kept, other])
+    told, table = sweep.sweep_of(shop, [lone, *kept, other])
     assert list(table.index) == kept
     assert told.runs == len(kept)
     assert {reason.code: reason.runs for reason in told.left} == {"differs_vocabulary": (other,), "other_program": (lone,)}
@@ -133,11 +133,22 @@ def test_a_sweep_leaves_out_what_a_comparison_would_not_set_beside_the_others(sh
 
 def test_a_sweep_of_few_runs_names_what_varies(shop):
     runs = [take(shop, sized(n + 1, rows=400 + 100 * n), f"{n}.log") for n in range(3)]
-    told, table = compare.sweep_of(shop, runs)
+    told, table = sweep.sweep_of(shop, runs)
     assert told.keys == ()
     assert set(told.varied) == {"batch", "weight_decay"}
     assert table[list(told.varied)].notna().all(axis=None)
-    assert "after 400 to 600 steps" in " ".join(note.render() for note in told.notes)
+    said = " ".join(note.render() for note in told.notes)
+    assert "after 400 to 600 steps" in said
+
+
+def test_a_sweep_says_whose_steps_are_other_steps(shop):
+    runs = [take(shop, canonical(60 + n, plan=plan), f"{n}.log") for n, plan in enumerate((1000, 1000, 4000))]
+    told, _table = sweep.sweep_of(shop, runs)
+    assert told.runs == 3
+    (said,) = [note.render() for note in told.notes if "other steps" in note.render()]
+    assert said.startswith(
+        "counted, though their steps are other steps: 2 — of the first of them: 2 and 0: steps an epoch 4,000"
+    )
 
 
 def test_a_sweep_says_which_runs_have_no_result_and_which_broke_down(shop):
@@ -145,7 +156,7 @@ def test_a_sweep_says_which_runs_have_no_result_and_which_broke_down(shop):
     runs += [take(shop, f"Namespace(batch_size=9, vocab_size=100)\n{log(rising_from=200)}", "rises.log")]
     runs += [take(shop, sized(4).replace("loss:", "nothing:"), "none.log")]
     shop.diagnosis(runs[2])
-    said = " ".join(note.render() for note in compare.sweep_of(shop, runs)[0].notes)
+    said = " ".join(note.render() for note in sweep.sweep_of(shop, runs)[0].notes)
     assert "not counted: 1" in said
     assert said.endswith("all the same: rises.log")
 
@@ -154,7 +165,7 @@ def test_a_condition_by_hand_counts_in_a_sweep(shop):
     runs = [take(shop, sized(n + 1), f"{n}.log") for n in range(3)]
     set_condition(shop.store, runs[2], "dataset", "another")
     set_condition(shop.store, runs[1], "dataset", "one")
-    told, _table = compare.sweep_of(shop, runs)
+    told, _table = sweep.sweep_of(shop, runs)
     assert "dataset" in told.varied
 
 

@@ -232,7 +232,7 @@ def test_without_a_token_only_programs_on_this_machine_may(server, headers):
 
 def test_a_wrong_token_and_commands_without_the_own_token_are_refused(server):
     assert ask(server, "GET", "/api/v1/runs", Authorization="Bearer wrong")[0] == 401
-    for path in ("/api/v1/read", "/api/v1/follow", "/api/v1/ask"):
+    for path in ("/api/v1/read", "/api/v1/follow", "/api/v1/cost", "/api/v1/compare"):
         assert ask(server, "POST", path, json.dumps({"path": "/etc/passwd"}))[0] == 403
 
 

@@ -47,9 +47,11 @@ def test_a_diagnosis_begins_when_rows_and_pages_are_done(patience):
 
 def test_who_gives_way_does_not_wait_for_ever(monkeypatch):
     monkeypatch.setattr(precedence, "MOST_SECONDS", 0.01)
-    order = Precedence()
+    order, waited = Precedence(), []
     with order.first():
         order.give_way()
+        waited.append("and goes on while another is still first")
+    assert waited
 
 
 def test_who_fails_is_first_no_more(patience):

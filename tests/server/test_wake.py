@@ -14,8 +14,8 @@ from tests.serving import serving
 PATIENCE_SECONDS = 120.0
 
 
-async def _sees(url: str, log, more: str, step: str) -> None:
-    """Open the page of the newest run, never ask again, add lines to its log, and wait for what they say."""
+async def _seen(url: str, log, more: str, step: str) -> str:
+    """Open the page of the newest run, never ask again, add lines to its log; return what the page says of the step."""
     viewer = Viewer(url, "live=2")
     stream = url.replace("http", "ws", 1) + "/_stcore/stream"
     async with websockets.connect(stream, subprotocols=["streamlit"], max_size=None) as socket:
@@ -26,7 +26,7 @@ async def _sees(url: str, log, more: str, step: str) -> None:
             while True:
                 message = ForwardMsg.FromString(bytes(await socket.recv()))
                 if message.WhichOneof("type") == "delta" and step in message.delta.new_element.html.body:
-                    return
+                    return str(message.delta.new_element.html.body)
 
 
 def test_an_open_page_shows_new_rows_without_being_asked(tmp_path):
@@ -36,7 +36,7 @@ def test_an_open_page_shows_new_rows_without_being_asked(tmp_path):
     log.write_text("".join(lines[:90]))
     with serving(tmp_path / "data", tmp_path / "server.log", RUNVITALS_WATCH=str(log.parent)) as served:
         finished(_wait_for_run(served.url))
-        finished(_sees(served.url, log, "".join(lines[90:95]), "950"))
+        assert "950" in finished(_seen(served.url, log, "".join(lines[90:95]), "950"))
 
 
 async def _wait_for_run(url: str) -> None:
