@@ -28,12 +28,12 @@ HOUR = 3600.0
 GIVEN = N_("as given")
 UNKNOWN_GPU = N_("the table of GPUs does not know “{gpu}”: give price and power yourself")
 NO_PRICE = N_("no price: give one for a GPU and hour")
-BUDGET_SPENT = N_("the budget of {budget:,.0f} {currency} is spent: {spent:,.0f} so far")
+BUDGET_SPENT = N_("the budget of {budget:,.2f} {currency} is spent: {spent:,.2f} so far")
 BUDGET_PASSED = N_(
-    "the budget of {budget:,.0f} {currency} does not reach to the end: {p50:,.0f} expected, {p90:,.0f} at the 90th percentile"
+    "the budget of {budget:,.2f} {currency} does not reach to the end: {p50:,.2f} expected, {p90:,.2f} at the 90th percentile"
 )
 BUDGET_TIGHT = N_(
-    "the budget of {budget:,.0f} {currency} may not reach to the end: {p50:,.0f} expected, {p90:,.0f} at the 90th percentile"
+    "the budget of {budget:,.2f} {currency} may not reach to the end: {p50:,.2f} expected, {p90:,.2f} at the 90th percentile"
 )
 
 
@@ -65,6 +65,8 @@ class CostModel:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} can't be {value}")
+        if self.gpus == 0:
+            raise ValueError("gpus can't be 0: leave it out where it is not known")
         if not 0 <= self.idle_share < 1:
             raise ValueError(f"idle_share can't be {self.idle_share}: it is a share below 1")
 

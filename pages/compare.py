@@ -57,9 +57,7 @@ def _choose(place: DeltaGenerator) -> tuple[list[Run], str | None]:
     known = {run.id: run for run in state.store().runs()}
     asked, pinned = _asked(), _pinned()
     asked += [run for run in pinned if run not in asked]
-    unknown = [run for run in asked if run not in known]
-    if unknown:
-        html.warn(_("Not here: {runs} (deleted, or from another server).").format(runs=", ".join(unknown)[:200]))
+    state.not_here([run for run in asked if run not in known])
     wanted = [run for run in dict.fromkeys(asked) if run in known]
     if "runs_picker" not in st.session_state:
         st.session_state["runs_picker"] = wanted

@@ -30,17 +30,20 @@ def sweep_of(runs: tuple[str, ...], version: int, result: str) -> tuple[Sweep, p
 
 
 def body(asked: Sequence[str]) -> None:
-    """Draw the sweep of the runs that the URL names, else of the latest ones."""
+    """Draw the sweep of the runs that the URL names, of the latest ones if it names none."""
     store = state.store()
     known = [run.id for run in store.runs()]
-    runs = [run for run in known if run in set(asked)] if len(asked) > 2 else known[:MOST]
+    runs = [run for run in known if run in set(asked)] if asked else known[:MOST]
+    state.not_here([run for run in asked if run not in known])
     if not runs:
         html.empty(_("No run yet. A sweep needs runs that differ in their settings: eight of them for a correlation."))
+        _offer_latest(known)
         return
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         words = {name: state.metric_title(name) for name in RESULTS}
         result = state.pick("result", _("Result"), words, "loss", width=220)
         html.label(ngettext("{n} run", "{n} runs", len(runs)))
+        _offer_latest(known if len(runs) < min(len(known), MOST) else ())
     told, table = sweep_of(tuple(runs), store.version(), result)
     with st.container(key="verdict"):
         line = tag("p", tag("span", escape(sentence(told.text)), "rv-sentence"), "rv-line")
@@ -54,6 +57,16 @@ def body(asked: Sequence[str]) -> None:
     if told.varied and told.runs:
         _scatter(told, table, words[result])
     _runs(told, table, words[result], up=sweep.lower_is_better(result))
+
+
+def _offer_latest(known: Sequence[str]) -> None:
+    """Offer the sweep of the latest runs instead of those that the URL names."""
+
+    def taken() -> None:
+        st.query_params.pop("runs", None)
+
+    if known:
+        st.button(ngettext("The latest {n} run", "The latest {n} runs", min(len(known), MOST)), on_click=taken)
 
 
 def _keys(keys: Sequence[Key]) -> str:

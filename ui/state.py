@@ -212,6 +212,12 @@ def metric_title(name: str) -> str:
     return f"{_(known.title)} ({known.unit})" if known.unit else _(known.title)
 
 
+def not_here(runs: Sequence[str]) -> None:
+    """Say which runs (ids) of the URL there are not, if any."""
+    if runs:
+        html.warn(_("Not here: {runs} (deleted, or from another server).").format(runs=", ".join(runs)[:200]))
+
+
 def growing(runs: Sequence[Run]) -> frozenset[str]:
     """Return which runs (ids) may still get rows: sources that are followed, not finished, their last rows fresh."""
     open_ended = [run for run in runs if run.total_steps is None or (run.last_step or 0) < run.total_steps]

@@ -39,10 +39,12 @@ METRICS = {
     "steps_per_epoch": N_("steps an epoch"),
 }
 TEMPLATES = {
-    (UP, True): N_("{what} {old} → {new}: {metric} rises as expected, by {change} %"),
-    (DOWN, True): N_("{what} {old} → {new}: {metric} falls as expected, by {change} %"),
-    (UP, False): N_("{what} {old} → {new}: {metric} should rise, and it changed by {change} %"),
-    (DOWN, False): N_("{what} {old} → {new}: {metric} should fall, and it changed by {change} %"),
+    (UP, UP): N_("{what} {old} → {new}: {metric} rises as expected, by {change} %"),
+    (DOWN, DOWN): N_("{what} {old} → {new}: {metric} falls as expected, by {change} %"),
+    (UP, DOWN): N_("{what} {old} → {new}: {metric} should rise, and it fell by {change} %"),
+    (DOWN, UP): N_("{what} {old} → {new}: {metric} should fall, and it rose by {change} %"),
+    (UP, SAME): N_("{what} {old} → {new}: {metric} should rise, and it changed by no more than {still} %"),
+    (DOWN, SAME): N_("{what} {old} → {new}: {metric} should fall, and it changed by no more than {still} %"),
     (UP, None): N_("{what} {old} → {new}: {metric} should rise; the logs do not tell enough to say"),
     (DOWN, None): N_("{what} {old} → {new}: {metric} should fall; the logs do not tell enough to say"),
 }
@@ -169,10 +171,10 @@ def _expectation(
     change = new / old - 1 if old and new is not None else None
     observed = None
     if change is not None:
-        observed = SAME if abs(change) <= CLEAR.get(metric, STILL) else UP if change > 0 else DOWN
-    met = None if observed is None else observed == expected
+        still = CLEAR.get(metric, STILL)
+        observed = SAME if abs(change) <= still else UP if change > 0 else DOWN
     gaps: dict[str, Any] = {"what": Text(row.title), "metric": Text(METRICS[metric])}
     gaps |= {name: shown(value) for name, value in zip(("old", "new"), row.values, strict=False)}
     if change is not None:
-        gaps["change"] = whole(100 * (change if met is False else abs(change)))
-    return Expectation(row.key, metric, expected, observed, change, Text(TEMPLATES[expected, met], gaps))
+        gaps["still" if observed == SAME else "change"] = whole(100 * (still if observed == SAME else abs(change)))
+    return Expectation(row.key, metric, expected, observed, change, Text(TEMPLATES[expected, observed], gaps))

@@ -111,6 +111,17 @@ def test_the_budget_warns_before_the_end(budget: float, words: str | None) -> No
     assert (words is None and not told) or (words is not None and words in told[0])
 
 
+def test_a_small_budget_is_told_as_it_is() -> None:
+    segments = [run(step_time_seconds=np.full(100, 36.0))]
+    (told,) = cost_report(segments, cost_model(segments, gpus=1, price=1.0, budget=0.25)).warnings
+    assert told.render() == "the budget of 0.25 USD is spent: 1.00 so far"
+
+
+def test_no_gpu_is_no_number_of_gpus() -> None:
+    with pytest.raises(ValueError, match="leave it out where it is not known"):
+        CostModel(gpus=0)
+
+
 def test_no_time_at_all_asks_for_a_field() -> None:
     report = cost_report([run()], CostModel(gpus=8, price=2.5))
     assert report.elapsed is None

@@ -251,6 +251,18 @@ def test_a_sweep_names_the_setting_that_explains_it(shop, app):
     assert "Learning rate explains the result best" in words(test)
 
 
+def test_a_sweep_is_of_the_runs_that_the_url_names_and_of_no_others(shop, app):
+    runs = [take(shop, log(rate=f"0.000{n + 1}", rows=40 + n), f"{n}.log") for n in range(4)]
+    gone = app("compare", mode="sweep", runs="bogus,nope")
+    assert "Not here: bogus, nope" in words(gone)
+    assert not gone.dataframe
+    one = app("compare", mode="sweep", runs=f"{runs[0]},bogus")
+    assert "Not here: bogus " in words(one)
+    assert "1 run" in words(one)
+    (button,) = [button for button in one.button if button.label == "The latest 4 runs"]
+    assert "4 runs" in words(button.click().run())
+
+
 def test_a_sweep_of_few_runs_says_so(shop, app):
     two(shop)
     assert "Too few" in words(app("compare", mode="sweep"))
