@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +14,14 @@ from typing import Any, BinaryIO
 from messages import N_, Text
 from storage.keeping.writer import RunWriter
 from storage.reader import LogReader, can_go_on
+from storage.reading.decode import encoding_of
 from storage.reading.unpack import Unpacker, packed_as
 from storage.store import AlreadyKnown, Store
 from storage.types import Batch, ParseReport, UnreadableLog
 
 CHUNK_BYTES = 4 << 20
 WAITING = 2  # pieces of CHUNK_BYTES that are parsed and not stored yet
+AHEAD = 6  # of them whose bytes may be kept before they are parsed: as many as are, while the parser learns from the first
 PEEKED = 64  # part of a piece at its end that is searched for the end of a line
 HEAD_BYTES = 4096  # enough to tell most logs apart before anything is read a second time
 
@@ -72,32 +74,30 @@ def _plain_name(path: str) -> str:
 
 
 class _Behind:
-    """Two threads that come behind the parser, one for rows and one for bytes: each does its jobs in order.
+    """A thread that comes behind the parser and does its jobs in order. At most WAITING of them wait.
 
-    At most WAITING pieces wait. An error in a job is raised by `do` or `wait`.
+    An error in a job is raised by `do` or `wait`.
     """
 
     def __init__(self) -> None:
-        self._threads = [ThreadPoolExecutor(1, name) for name in ("rows", "bytes")]
-        self._jobs: deque[list[Future[None]]] = deque()
+        self._thread = ThreadPoolExecutor(1, "rows")
+        self._jobs: deque[Future[None]] = deque()
 
     def __enter__(self) -> "_Behind":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for thread in self._threads:
-            thread.shutdown(cancel_futures=True)
+        self._thread.shutdown(cancel_futures=True)
 
-    def do(self, *jobs: Callable[[], None]) -> None:
-        """Let each thread do its job."""
-        self._jobs.append([thread.submit(job) for thread, job in zip(self._threads, jobs, strict=True)])
+    def do(self, job: Callable[[], None]) -> None:
+        """Let the thread do a job."""
+        self._jobs.append(self._thread.submit(job))
         self.wait(WAITING)
 
     def wait(self, most: int = 0) -> None:
-        """Wait until at most so many pieces wait."""
+        """Wait until at most so many jobs wait."""
         while len(self._jobs) > most:
-            for job in self._jobs.popleft():
-                job.result()
+            self._jobs.popleft().result()
 
 
 class _Job:
@@ -164,15 +164,9 @@ class _Job:
 
     def _take(self, writer: RunWriter, reader: LogReader, *, grown: bool = False) -> Ingested:
         """Read the rest of the source and commit."""
-        packed = packed_as(self._head)
-        unpacker = Unpacker(packed) if packed else None
         with _Behind() as behind:
-            for chunk in self._chunks():
-                batches = reader.feed(chunk)
-                behind.do(
-                    partial(self._store_rows, writer, batches),
-                    partial(self._keep_bytes, writer, chunk, unpacker, reader.report().encoding),
-                )
+            for chunk in self._kept(writer):
+                behind.do(partial(self._store_rows, writer, reader.feed(chunk)))
                 self._tell(writer)
             behind.wait()
         self._tell(writer)
@@ -183,11 +177,36 @@ class _Job:
         writer.commit(report=report, offset=self._read, reader_state=state, fingerprint=fingerprint, head=head)
         return Ingested(writer.run_id, False, report, grown)
 
+    def _kept(self, writer: RunWriter) -> Iterator[bytes]:
+        """Yield the rest of the source in pieces; a thread keeps their bytes, those of the next AHEAD pieces already.
+
+        The parser has most to do with the first pieces, from which it learns: the bytes of others are packed meanwhile.
+        """
+        packed = packed_as(self._head)
+        keep = partial(self._keep_bytes, writer, Unpacker(packed) if packed else None, encoding_of(self._head))
+        pieces: deque[tuple[bytes, Future[None]]] = deque()
+        thread = ThreadPoolExecutor(1, "bytes")
+        try:
+            for chunk in self._chunks():
+                pieces.append((chunk, thread.submit(keep, chunk)))
+                if len(pieces) > AHEAD:
+                    yield from self._next(pieces)
+            while pieces:
+                yield from self._next(pieces)
+        finally:
+            thread.shutdown(cancel_futures=True)
+
+    def _next(self, pieces: deque[tuple[bytes, Future[None]]]) -> Iterator[bytes]:
+        """Yield the first piece; then wait until its bytes are kept, so that no more than AHEAD pieces are held."""
+        chunk, kept = pieces.popleft()
+        yield chunk
+        kept.result()
+
     def _store_rows(self, writer: RunWriter, batches: list[Batch]) -> None:
         for batch in batches:
             writer.append(batch)
 
-    def _keep_bytes(self, writer: RunWriter, chunk: bytes, unpacker: Unpacker | None, encoding: str) -> None:
+    def _keep_bytes(self, writer: RunWriter, unpacker: Unpacker | None, encoding: str, chunk: bytes) -> None:
         self._digest.update(chunk)
         for piece in unpacker.feed(chunk) if unpacker else (chunk,):
             writer.keep(piece, encoding)

@@ -148,9 +148,10 @@ class RunWriter:
         """
         if self.committed:
             raise RuntimeError("a writer commits once")
+        frames = self._originals.finish()  # on disk while what came before is inserted
         self._insert_rows(self._pending_rows)
         self._behind.wait()
-        self._hand_over(report)
+        self._hand_over(report, frames)
         values = self.run.kept() | {
             "bytes": None if report is None else report.bytes,
             "offset": offset,
@@ -171,7 +172,7 @@ class RunWriter:
         self._behind.close()
         self._originals.close(keep=keep)
 
-    def _hand_over(self, report: ParseReport | None) -> None:
+    def _hand_over(self, report: ParseReport | None, frames: pa.Table | None) -> None:
         """Leave to the transaction what goes into shared tables."""
         self._hand_over_cells()
         self._save_metrics(report)
@@ -180,7 +181,7 @@ class RunWriter:
             self._events.append(Event(0, "too_many_metrics", text, data={"names": len(self._dropped)}))
         if self._events:
             self._changes.add("events", events_rows(self.run.no, self._events))
-        if (frames := self._originals.finish()) is not None:
+        if frames is not None:
             self._changes.add("frames", frames)
         self._changes.sources(self._sources)
         self.run.end = self._originals.end
@@ -219,12 +220,14 @@ class RunWriter:
         in_cells = self._taken(count)
         rows = in_cells.slice(in_cells.num_rows - count)
         job = partial(insert, self._cursor, rows_table(self.run.no), self._in_order(rows))
-        if count < ROW_GROUP:
-            self._now(job)
-        else:
+        if count >= ROW_GROUP:
             self._later(job)
         self._grow_cells(in_cells)
         self.run.follow(rows)
+        if count < ROW_GROUP:
+            self._hand_over_cells()  # made while what came before is inserted
+            self._now(job)
+            return
         if self._cell_rows >= INSERT_CELLS:
             self._hand_over_cells()
             self._later(self._changes.save_groups)

@@ -6,6 +6,7 @@ Chunks may be of any size: the same file gives the same lines. The last line wai
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,14 @@ def content(lines: pa.Array) -> bytes:
         return b""
     offsets = edges(lines)
     return lines.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()
+
+
+def encoding_of(head: bytes) -> str:
+    """Return the encoding of a file as far as its first bytes tell: how wide its characters are."""
+    decoder = Decoder()
+    with suppress(UnreadableLog):  # the reader says so
+        list(decoder.feed(head))
+    return decoder.encoding
 
 
 class Decoder:

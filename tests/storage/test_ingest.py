@@ -12,6 +12,8 @@ import pytest
 
 from storage.intake import ingest
 from storage.intake.ingest import ingest_file
+from storage.keeping import archive
+from storage.keeping.writer import RunWriter
 from storage.reader import LogReader, read_file
 from storage.store import Store
 from storage.types import Batch, UnreadableLog
@@ -275,3 +277,28 @@ def continued(content):
     second = LogReader("train.log", state=None if again else state)
     batches = ([] if again else batches) + second.feed(content if again else content[half:]) + second.finish()
     return pa.concat_tables([batch.rows for batch in batches], promote_options="default")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "gb18030", "utf-8"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_bytes_that_are_kept_ahead_of_the_parser_have_their_lines(store, tmp_path, monkeypatch, encoding, pack):
+    """The encoding is known from the first bytes: line ends of two bytes are found before a line was read."""
+    monkeypatch.setattr(ingest, "CHUNK_BYTES", 512)
+    monkeypatch.setattr(archive, "FRAME_BYTES", 2048)
+    text = log(300).decode() + "".join(f"第 {n} 轮\n" for n in range(300))
+    (tmp_path / "run.log").write_bytes(pack(text.encode(encoding)))
+    run = ingest_file(store, tmp_path / "run.log").run_id
+    lines = text.splitlines()
+    assert store.lines(run, 1, 600) == lines
+    assert store.lines(run, 299, 302) == lines[298:302]
+
+
+def test_an_error_in_the_thread_of_the_bytes_is_told_and_nothing_stays(store, tmp_path, monkeypatch):
+    def broken(self, data, encoding="utf-8"):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(RunWriter, "keep", broken)
+    (tmp_path / "run.log").write_bytes(log(50))
+    with pytest.raises(OSError, match="no space left"):
+        ingest_file(store, tmp_path / "run.log")
+    assert not store.runs()
