@@ -15,6 +15,8 @@ POINTS = 600  # of the learning rate that a fit looks at
 FEWER = 150  # of these, which are enough to find where a decay ends
 FITS = 0.01  # root mean square error over the peak, up to which a shape is recognised
 EXACT = FITS / 100  # error of a shape that no other is looked for beside: that of what is printed with few digits
+ENDS = np.geomspace(0.3, 4, 60)  # where a decay may end, in spans of what is seen of it
+TINY = 1e-9  # sum of squares of a shape that is flat, but for rounding
 AT_PEAK = 0.995
 WARM = 0.9  # of the peak; what begins above it has no warm-up
 LEVELS = 12  # of a schedule in steps
@@ -120,15 +122,14 @@ def _in_steps(y: np.ndarray) -> bool:
 def _fits(t: np.ndarray, y: np.ndarray, total: int | None) -> Iterator[tuple[float, str, int | None]]:
     """Yield (error, shape, step at which it ends) of each shape that a decay from t[0] on may have."""
     start, span, few = t[0], t[-1] - t[0], slice(None, None, max(1, len(t) // FEWER))
-    ends = np.unique(np.concatenate([start + span * np.geomspace(0.3, 4, 60), [total] if total and total > start else []]))
+    ends = np.unique(np.concatenate([start + span * ENDS, [total] if total and total > start else []]))
     for shape, curve in (("linear", _line), ("cosine", _wave)):
-        best = ends[int(np.argmin(_misfits(curve((t[few] - start) / (ends - start)[:, None]), y[few])))]
+        best = ends[_best(curve((t[few] - start) / (ends - start)[:, None]), y[few])]
         seen = shape == "cosine" or best <= t[-1]  # a line does not show where it will end
-        error = _misfits(curve((t - start) / (best - start))[None], y)[0]
-        yield float(error), shape, int(round(best)) if seen else total
+        yield _misfit(curve((t - start) / (best - start)), y), shape, int(round(best)) if seen else total
     early = t[0] if t[0] > 0 else 1.0
     with np.errstate(divide="ignore"):
-        yield float(_misfits(np.sqrt(early / np.maximum(t, early))[None], y)[0]), "inverse_sqrt", None
+        yield _misfit(np.sqrt(early / np.maximum(t, early)), y), "inverse_sqrt", None
 
 
 def _line(u: np.ndarray) -> np.ndarray:
@@ -139,9 +140,16 @@ def _wave(u: np.ndarray) -> np.ndarray:
     return (1 + np.cos(np.pi * np.clip(u, 0, 1))) / 2
 
 
-def _misfits(shapes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the root mean square error of the best a + b * shape for each of the shapes (k, n)."""
-    centred, level = shapes - shapes.mean(axis=1, keepdims=True), y - y.mean()
-    square = np.sum(centred**2, axis=1)
-    slope = np.divide(centred @ level, square, out=np.zeros(len(shapes)), where=square > 0)
-    return np.asarray(np.sqrt(np.mean((level - slope[:, None] * centred) ** 2, axis=1)))
+def _best(shapes: np.ndarray, y: np.ndarray) -> int:
+    """Return which of the shapes (k, n) fits best as a + b * shape: that with the largest part of the squares explained."""
+    together, sums = shapes @ (y - y.mean()), shapes.sum(axis=1)
+    squares = np.einsum("kn,kn->k", shapes, shapes) - sums**2 / len(y)
+    return int(np.argmax(np.divide(together**2, squares, out=np.zeros(len(shapes)), where=squares > TINY)))
+
+
+def _misfit(shape: np.ndarray, y: np.ndarray) -> float:
+    """Return the root mean square error of the best a + b * shape."""
+    centred, level = shape - shape.mean(), y - y.mean()
+    square = float(centred @ centred)
+    slope = float(centred @ level) / square if square > 0 else 0.0
+    return float(np.sqrt(np.mean((level - slope * centred) ** 2)))

@@ -457,14 +457,16 @@ class Store:
     def buckets_many(
         self, ids: Iterable[str], metrics: Sequence[str], *, x: str = "step", width: int = 1000
     ) -> dict[str, pd.DataFrame]:
-        """Return `buckets` of many runs at once, by run in the order of `ids`, each cut by its own length."""
+        """Return `buckets` of many runs at once, of their columns `many.COLUMNS`: by run in the order of `ids`, each cut by its
+        own length.
+        """
         wanted = list(dict.fromkeys(metrics))
         with self._reading() as cursor:
             heads = self._heads_of(cursor, list(dict.fromkeys(ids)))
             axes = {run.id: (run, series.axis(x, run)) for run in heads if not run.metrics.keys().isdisjoint(wanted)}
             charts = {run_id: series.Chart(cursor, run, axis) for run_id, (run, axis) in axes.items() if axis is not None}
             found = many.buckets_many(cursor, charts, wanted, max(1, width))
-        nothing = pd.DataFrame(columns=list(series.BUCKET_COLUMNS))
+        nothing = pd.DataFrame(columns=list(many.COLUMNS))
         return {run.id: _timed(found[run.id], x) if run.id in found else nothing for run in heads}
 
     def printed_steps(self, ids: Iterable[str], most: int) -> dict[str, float]:

@@ -7,16 +7,20 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from storage.keeping.series import BUCKET_COLUMNS, Axis, Chart, RunHead
-from storage.keeping.tiers import STATS, Cells, Groups, numbers, printed, single
+from storage.keeping.series import Axis, Chart, RunHead
+from storage.keeping.tiers import MEANS, Cells, Groups, numbers, printed, single
 
+COLUMNS = ("metric", "segment", "x", "x_last", *MEANS)
 _PLACES = ("which", "row", "segment", "first_x", "last_x")  # which: place of the run × metrics + place of the metric
 
 
 def buckets_many(
     cursor: duckdb.DuckDBPyConnection, charts: Mapping[str, Chart], metrics: Sequence[str], width: int
 ) -> dict[str, pd.DataFrame]:
-    """Return by run (id) what `Chart.buckets` gives for those of the metrics that it has; runs without any are left out."""
+    """Return by run (id) what `Chart.buckets` gives for those of the metrics that it has, of the STATS only MEANS.
+
+    Runs without any are left out.
+    """
     cells = _in_order(list(_read(cursor, list(charts.values()), metrics, width)))
     if not len(cells["which"]):
         return {}
@@ -26,7 +30,7 @@ def buckets_many(
     places |= {"x": groups.smallest(cells["first_x"]), "x_last": groups.largest(cells["last_x"])}
     found = groups.merge(cells) | places
     named = pd.Categorical.from_codes(groups.first(cells["which"]) % len(metrics), list(metrics))
-    frame = pd.DataFrame({"metric": named, **{name: found[name] for name in BUCKET_COLUMNS if name != "metric"}})
+    frame = pd.DataFrame({"metric": named, **{name: found[name] for name in COLUMNS[1:]}})
     ends = np.searchsorted(groups.first(run), np.arange(len(charts) + 1))
     return {name: frame.iloc[ends[at] : ends[at + 1]] for at, name in enumerate(charts) if at in number}
 
@@ -68,10 +72,10 @@ def _cells(
     """Return the cells of those of the charts (places) that have the same axis: one scan, whatever their number."""
     runs = [charts[place].run for place in places]
     wanted = {run.metrics[name] for run in runs for name in metrics if name in run.metrics}
-    table = cursor.sql(charts[places[0]].cells_sql(wanted, tier, [run.no for run in runs])).to_arrow_table()
+    table = cursor.sql(charts[places[0]].cells_sql(wanted, tier, [run.no for run in runs], MEANS)).to_arrow_table()
     which = _which(runs, places, metrics)[numbers(table["run"]), numbers(table["metric"])]
     kept = np.flatnonzero(which >= 0) if (which < 0).any() else slice(None)
-    return {"which": which[kept]} | {name: numbers(table[name])[kept] for name in (*_PLACES[1:], *STATS)}
+    return {"which": which[kept]} | {name: numbers(table[name])[kept] for name in (*_PLACES[1:], *MEANS)}
 
 
 def _which(runs: Sequence[RunHead], places: Sequence[int], metrics: Sequence[str]) -> np.ndarray:
@@ -93,12 +97,12 @@ def _rows(table: pa.Table, metrics: int) -> Iterator[Cells]:
             mine = {name: array[which] for name, array in at.items()}
             values = single(table[6 + number].drop_null().to_numpy(), mine["step"], mine["line"])
             ends = (mine["place"] * metrics + number, mine["row"], mine["segment"], mine["x"], mine["x"])
-            yield values | dict(zip(_PLACES, ends, strict=True))
+            yield {name: values[name] for name in MEANS} | dict(zip(_PLACES, ends, strict=True))
 
 
 def _in_order(parts: Sequence[Cells]) -> Cells:
     """Return all cells by run and metric, those of one in the order logged."""
-    cells = {name: np.concatenate([part[name] for part in parts] or [np.empty(0)]) for name in (*_PLACES, *STATS)}
+    cells = {name: np.concatenate([part[name] for part in parts] or [np.empty(0)]) for name in (*_PLACES, *MEANS)}
     which, row = cells["which"], cells["row"]
     if ((which[1:] > which[:-1]) | (which[1:] == which[:-1]) & (row[1:] >= row[:-1])).all():
         return cells
@@ -108,10 +112,8 @@ def _in_order(parts: Sequence[Cells]) -> Cells:
 
 def printed_steps(cursor: duckdb.DuckDBPyConnection, runs: Sequence[RunHead], most: int) -> dict[str, float]:
     """Return which share of the first `most` rows of each run that train print a step; runs without such rows are left out."""
-    each = [
-        f"select {place:d} as place, count(*) as rows, count(step_printed) as printed from "
-        f"(select step_printed from {run.table} where row < {most:d} and kind = 'train')"
-        for place, run in enumerate(runs)
-    ]
-    found = cursor.execute(" union all ".join(each)).fetchall() if each else []
-    return {runs[place].id: told / rows for place, rows, told in found if rows}
+    each = [f"select {at:d} as place, step_printed, kind from {run.table} where row < {most:d}" for at, run in enumerate(runs)]
+    rows = f"from ({' union all '.join(each)}) where kind = 'train'"
+    counts = f"select place, count(*), count(step_printed) {rows} group by place"
+    found = cursor.execute(counts).fetchall() if each else []
+    return {runs[place].id: told / rows for place, rows, told in found}

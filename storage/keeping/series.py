@@ -205,9 +205,9 @@ class Chart:
     def _numbered(self, metrics: Sequence[str]) -> list[int]:
         return [self.run.metrics[name] for name in metrics]
 
-    def cells_sql(self, metrics: Iterable[int], tier: int, runs: Iterable[int]) -> str:
+    def cells_sql(self, metrics: Iterable[int], tier: int, runs: Iterable[int], stats: Sequence[str] = STATS) -> str:
         """Return a query for the stored cells that reach into the range, of runs (numbers) whose charts have this axis."""
-        columns = f"run, metric, cell * {tier:d} as row, segment, first_x, last_x, {', '.join(STATS)}"
+        columns = f"run, metric, cell * {tier:d} as row, segment, first_x, last_x, {', '.join(stats)}"
         # A join does not keep the order in which the cells were written.
         order = "" if self.axis.metric is None else " order by cell"
         return f"select {columns} from {self._cell_source(metrics, tier, runs)}{order}"

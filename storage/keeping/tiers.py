@@ -19,6 +19,7 @@ import pyarrow as pa
 TENS, SMALL, LARGE = 10, 50, 1_000  # rows a cell; TENS only of rows that are no longer kept themselves
 
 STATS = ("mean", "min", "max", "first", "last", "count", "nonfinite", "min_step", "max_step", "min_line", "max_line")
+MEANS = ("mean", "min", "max", "last", "count", "nonfinite")  # what curves need that show no extremes and where they are
 LANE = ("segment", "kind", "rank")
 # Column of the rows -> name in the cells, where `first_…` is its smallest and `last_…` its largest value in a cell.
 PLACES = {"line": "line", "step": "step", "timestamp": "time", "epoch": "epoch"}
@@ -91,20 +92,27 @@ class Groups:
         return np.fmax.reduceat(self._ordered(values), self._starts, axis=-1) if values.size else values
 
     def merge(self, cells: Cells) -> Cells:
-        """Return the STATS of each group."""
+        """Return the STATS of each group: all, or MEANS where the cells have no more."""
+        names = STATS if "min_step" in cells else MEANS
         if not cells["count"].size:
-            return {name: cells[name] for name in STATS}
-        cells = {name: self._ordered(cells[name]) for name in STATS}
+            return {name: cells[name] for name in names}
+        cells = {name: self._ordered(cells[name]) for name in names}
         merged = {name: np.add.reduceat(cells[name], self._starts, axis=-1) for name in ("count", "nonfinite")}
-        merged["first"] = cells["first"][..., self._starts]
+        if "first" in cells:
+            merged["first"] = cells["first"][..., self._starts]
         merged["last"] = cells["last"][..., self._starts + self.lengths - 1]
         for name, reduce in (("min", np.fmin), ("max", np.fmax)):
-            extreme = merged[name] = reduce.reduceat(cells[name], self._starts, axis=-1)
-            found = self._first_equal(cells[name], extreme)
-            for place in (f"{name}_step", f"{name}_line"):
-                merged[place] = _missing_where(np.isnan(extreme), _taken(cells[place], found))
+            merged[name] = reduce.reduceat(cells[name], self._starts, axis=-1)
+            if f"{name}_step" in cells:
+                merged |= self._places(cells, name, merged[name])
         merged["mean"] = np.clip(self._mean(cells, merged), merged["min"], merged["max"])
         return merged
+
+    def _places(self, cells: Cells, name: str, extreme: np.ndarray) -> Cells:
+        """Return step and line of the min or the max (`name`) of each group, which is `extreme`."""
+        found = self._first_equal(cells[name], extreme)
+        places = (f"{name}_step", f"{name}_line")
+        return {place: _missing_where(np.isnan(extreme), _taken(cells[place], found)) for place in places}
 
     def _mean(self, cells: Cells, merged: Cells) -> np.ndarray:
         weights, finite = cells["count"] - cells["nonfinite"], merged["count"] - merged["nonfinite"]
