@@ -2,9 +2,10 @@
 
 Fills a store (kept in DIR if that is given, and used again) with `runs` short runs and one of `steps` steps that holds a
 one-step spike and one NaN; starts the server with a watched folder in which one more log grows. Real WebSocket clients then
-look at Run health, live every 2 s, half at the long run and half at the growing one. Prints one line of JSON: first the CPU
-time of the server for a rerun of one viewer alone, then, for all together, seconds from asking to the end of the rerun,
-errors, kB a rerun, and the server's memory in the first and the last tenth of the time.
+look at Run health, live every 2 s, half at the long run and half at the growing one. Prints lines of JSON: first the CPU
+time of the server for a rerun of one viewer alone (right after the start, when it may judge runs, and at rest), then, for all
+together, seconds from asking to the end of the rerun, errors, kB a rerun, and the server's memory in the first and the last
+tenth of the time.
 """
 
 import argparse
@@ -41,6 +42,7 @@ LONG, GROWING = "long", "growing.log"
 EVERY = 2.0
 THERE_SECONDS = 0.001  # to wait for a message that is there
 PIECE = 1_000_000
+RESTED = 0.1  # of a core: a server that watches a log which grows by five lines a second
 DONE = {"FINISHED_SUCCESSFULLY", "FINISHED_FRAGMENT_RUN_SUCCESSFULLY"}
 
 
@@ -149,6 +151,16 @@ def memory_mib(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
+def rested(served: Served, *, most: float = 180.0) -> dict[str, float]:
+    """Wait until the server has judged what there is to judge; return the share of a core that it still uses (it watches)."""
+    until, share = time.monotonic() + most, 1.0
+    while share > RESTED and time.monotonic() < until:
+        before = cpu_seconds(served.pid)
+        time.sleep(EVERY)
+        share = (cpu_seconds(served.pid) - before) / EVERY
+    return {"server_share": round(share, 2)}
+
+
 async def alone(served: Served, query: str, reruns: int) -> dict[str, float]:
     """Return CPU ms of the server for one rerun of one viewer: of the live part, and of the whole page."""
     viewer, spent = Viewer(served.url, query), {"live": [], "page": []}
@@ -229,6 +241,8 @@ def main() -> None:
             queries = [f"run={long}&live=2", "live=2"]  # without a run: the one that changed last
             print(json.dumps({"one viewer": asyncio.run(alone(served, queries[0], given.reruns))}), flush=True)
             print(json.dumps({"of a growing run": asyncio.run(alone(served, queries[1], given.reruns))}), flush=True)
+            busy = rested(served)
+            print(json.dumps({"one viewer, at rest": asyncio.run(alone(served, queries[0], given.reruns)) | busy}), flush=True)
             print(json.dumps(asyncio.run(together(served, queries, given.viewers, given.seconds))), flush=True)
             stop.set()
 
