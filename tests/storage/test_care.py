@@ -75,7 +75,7 @@ def test_a_flipped_byte_is_found(folder, pattern):
 def test_wrong_numbers_are_found(folder):
     with Store(folder) as store:
         names = {run.name: run.id for run in store.runs()}
-        with store._change() as cursor:
+        with store._warehouse.change() as cursor:
             no = cursor.execute("select no from runs where id = ?", [names["b"]]).fetchall()[0][0]
             cursor.execute(f"delete from rows_{no} where row = 5")
             cursor.execute("delete from frames where run <> ? and first_line = 1", [no])

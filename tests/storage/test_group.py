@@ -146,6 +146,6 @@ def test_tables_have_the_columns_in_the_order_in_which_rows_are_given(store):
         "metrics": state.metrics_rows(1, []).column_names,
         "events": writer.events_rows(1, []).column_names,
     }
-    with store._reading() as cursor:
+    with store._warehouse.reading() as cursor:
         for table, names in given.items():
             assert [column[0] for column in cursor.execute(f"select * from {table} limit 0").description] == names, table

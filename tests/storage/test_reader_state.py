@@ -20,7 +20,7 @@ def desk(tmp_path):
 
 def make_old(store: Store, **others: object) -> None:
     """Leave every run as an older version did: with a state of another form."""
-    with store._change() as cursor:
+    with store._warehouse.change() as cursor:
         state = json.dumps({"version": STATE_VERSION - 1, "offset": 7, "text": [], **others})
         cursor.execute("update runs set reader_state = ?", [state])
 
@@ -59,7 +59,7 @@ def test_a_log_that_can_neither_be_gone_on_with_nor_read_again_is_said(desk):
     desk.write(lines(1, 30))
     desk.poll(2)
     make_old(desk.store)
-    with desk.store._change() as cursor:
+    with desk.store._warehouse.change() as cursor:
         cursor.execute("update frames set data = null, position = null")
     desk.restart()
     desk.write(lines(31, 40))

@@ -122,7 +122,7 @@ def test_a_long_log_fills_whole_row_groups(store):
         for first in range(0, pieces * piece, piece):
             writer.append(batch(range(first, first + piece), loss=np.arange(piece, dtype=float)))
         writer.commit()
-    with store._reading() as cursor:
+    with store._warehouse.reading() as cursor:
         assert groups(cursor, "rows_1", "line") == [ROW_GROUP, ROW_GROUP, pieces * piece - 2 * ROW_GROUP]
     assert store.frame(writer.run_id, ["step"])["step"].to_pylist() == list(range(pieces * piece))
 
@@ -134,7 +134,7 @@ def test_a_long_log_leaves_little_in_the_cache(store, monkeypatch):
         for number, loss in enumerate(values):
             writer.append(batch(range(number * ROW_GROUP, (number + 1) * ROW_GROUP), loss=loss))
         writer.commit()
-    with store._reading() as cursor:
+    with store._warehouse.reading() as cursor:
         sql = "select memory_usage_bytes from duckdb_memory() where tag = 'BASE_TABLE'"
         assert cursor.execute(sql).fetchall()[0][0] < values.nbytes / 2
         limit = cursor.execute("select value from duckdb_settings() where name = 'memory_limit'").fetchall()[0][0]
@@ -144,7 +144,7 @@ def test_a_long_log_leaves_little_in_the_cache(store, monkeypatch):
 def test_what_shared_tables_are_given_in_between_fills_whole_row_groups(store, monkeypatch):
     inserted, count = [], ROW_GROUP + 1000
     monkeypatch.setattr(changes, "insert", lambda cursor, table, rows: inserted.append(rows["line"].to_pylist()))
-    with store._change() as cursor:
+    with store._warehouse.change() as cursor:
         given = changes.Changes(cursor)
         for first in (0, count):
             given.add("events", events_rows(1, [Event(line, "note", "") for line in range(first, first + count)]))
