@@ -119,5 +119,7 @@ class Changes:
 def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
     """Append an Arrow table whose columns are those of the table of the warehouse, in its order."""
     # Not by `register`: DuckDB keeps what is registered until the transaction ends, a whole file's rows in memory.
-    # In one chunk: from several its threads would make a row group each.
-    cursor.from_arrow(rows.combine_chunks()).insert_into(table)
+    # Each chunk becomes a row group, made by a thread of its own: so they must be whole ones, or the only one.
+    whole = rows.num_rows // ROW_GROUP if rows.num_rows % ROW_GROUP == 0 else 0
+    groups = [rows.slice(at * ROW_GROUP, ROW_GROUP).combine_chunks() for at in range(whole)]
+    cursor.from_arrow(pa.concat_tables(groups) if groups else rows.combine_chunks()).insert_into(table)

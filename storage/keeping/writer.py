@@ -22,6 +22,7 @@ from storage.keeping.state import Metric, RunState, metrics_rows
 from storage.keeping.tiers import LARGE, SMALL, Cells, cells_rows, first_row_needed, pyramid
 from storage.types import ROW_SCHEMA, Batch, Column, Event, ParseReport
 
+AT_ONCE = 2 * ROW_GROUP  # rows: DuckDB packs as many row groups at a time as it has threads
 INSERT_BYTES = 48 << 20  # of rows that wait at most
 INSERT_CELLS = ROW_GROUP // 20 * 21  # about 27 MB of aggregates wait at most: of 21 cells 20 are of 50 rows
 Result = TypeVar("Result")
@@ -118,10 +119,8 @@ class RunWriter:
         self._pending.append(self._normalise(batch.rows))
         self._pending_rows += batch.rows.num_rows
         self._pending_bytes += self._pending[-1].nbytes
-        if self._pending_rows >= ROW_GROUP:
-            self._insert_rows(self._pending_rows // ROW_GROUP * ROW_GROUP)
-        elif self._pending_bytes >= INSERT_BYTES:
-            self._insert_rows(self._pending_rows)
+        if self._pending_rows >= AT_ONCE or self._pending_bytes >= INSERT_BYTES:
+            self._insert_rows(self._pending_rows // ROW_GROUP * ROW_GROUP or self._pending_rows)
 
     def keep(self, data: bytes, encoding: str = "utf-8") -> None:
         """Keep the next original bytes of the log. `encoding` says where its lines end."""
@@ -149,6 +148,7 @@ class RunWriter:
         if self.committed:
             raise RuntimeError("a writer commits once")
         frames = self._originals.finish()  # on disk while what came before is inserted
+        self._insert_rows(self._pending_rows // ROW_GROUP * ROW_GROUP)
         self._insert_rows(self._pending_rows)
         self._behind.wait()
         self._hand_over(report, frames)

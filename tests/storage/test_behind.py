@@ -57,7 +57,7 @@ def test_what_fails_behind_is_raised_and_nothing_stays(store, monkeypatch):
 
     monkeypatch.setattr(writing, "insert", full)
     with pytest.raises(StoreError, match="disk is full"):
-        write(store, 2)
+        write(store, 4)
     assert store.runs() == []
     assert store.run(write(store, 1)).rows == ROW_GROUP
 
@@ -71,6 +71,40 @@ def test_an_error_in_the_block_waits_for_what_is_behind(store, monkeypatch):
 
     monkeypatch.setattr(writing, "insert", noted)
     with pytest.raises(ValueError, match="stop"):
-        write(store, 1, ValueError("stop"))
+        write(store, 2, ValueError("stop"))
     assert len(done) == 1, "before the transaction is taken back"
     assert store.runs() == []
+
+
+def test_row_groups_that_are_inserted_together_are_whole_and_in_order(store, monkeypatch):
+    """DuckDB's threads make one each; of others than whole ones the next checkpoint would read all again to join them."""
+    inserted, insert = [], writing.insert
+
+    def noted(cursor, table, rows):
+        inserted.append(rows.num_rows)
+        insert(cursor, table, rows)
+
+    monkeypatch.setattr(writing, "insert", noted)
+    with store.writer(name="long") as writer:
+        for number in range(3):
+            writer.append(group(number, loss=number))
+        writer.append(Batch(group(3, loss=3).rows.slice(0, 10)))
+        writer.commit()
+    assert inserted == [2 * ROW_GROUP, ROW_GROUP, 10]
+    assert store.frame(writer.run_id)["step"].to_pylist() == list(range(3 * ROW_GROUP + 10))
+
+
+def test_rows_of_many_columns_are_inserted_before_they_fill_two_row_groups(store, monkeypatch):
+    inserted, insert = [], writing.insert
+
+    def noted(cursor, table, rows):
+        inserted.append(rows.num_rows)
+        insert(cursor, table, rows)
+
+    monkeypatch.setattr(writing, "insert", noted)
+    monkeypatch.setattr(writing, "INSERT_BYTES", group(0, loss=1.0).rows.nbytes)
+    with store.writer(name="wide") as writer:
+        writer.append(Batch(group(0, loss=1.0).rows.slice(0, ROW_GROUP // 2)))
+        writer.append(group(1, loss=1.0))
+        writer.commit()
+    assert inserted == [ROW_GROUP, ROW_GROUP // 2]
