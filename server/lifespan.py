@@ -47,10 +47,15 @@ def serving(url: Callable[[], str]) -> Callable[[Any], AbstractAsyncContextManag
 
 
 def _draw_once() -> None:
-    """Let Altair read its schema: the first chart takes 10 ms more than the others."""
-    import altair
+    """Let Altair read its schema, and the parts of it that all charts have: the first one takes 15 ms more than the others."""
+    import altair as alt
 
-    altair.Chart(altair.NamedData(name="none")).mark_line().encode(x=altair.X("x:Q", title="x"), y="y:Q").to_dict()
+    axis, scale = alt.Axis(grid=False, tickCount=3), alt.Scale(zero=False, nice=True)
+    x, y = alt.X("x:Q", title="x", axis=axis, scale=scale), alt.Y("y:Q", title="y", axis=axis, scale=scale)
+    colour = alt.Color("role:N", scale=alt.Scale(domain=["a"], range=["blue"]), legend=None)
+    line = alt.Chart(alt.NamedData(name="none")).mark_line(strokeWidth=1, clip=True)
+    line = line.encode(x=x, y=y, color=colour, tooltip=[alt.Tooltip("x:Q", title="x")])
+    line.properties(width="container", height=100, padding={"left": 0}).to_dict()
 
 
 def _on_signal(stop: Callable[[], None]) -> None:
