@@ -4,15 +4,17 @@ import importlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import wraps
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
-from messages import verbatim
+from messages import Text, verbatim
+from server import words
 from server.answers import UnknownMetric
 from server.desk import Desk, Here, open_desk
 from server.service import Service
@@ -61,10 +63,24 @@ def verb(function: Callable[..., Any]) -> click.Command:
             function(*args, **options)
         except UnreadableLog as error:
             refuse(str(error), UNREADABLE, error.code, options.get("as_json", False))
-        except (StoreError, UnknownRun, UnknownMetric, SettingsError, FileNotFoundError, PermissionError) as error:
+        except UnknownRun as error:
+            refuse(_unknown(str(error), options), USAGE, type(error).__name__, options.get("as_json", False))
+        except (StoreError, UnknownMetric, SettingsError, FileNotFoundError, PermissionError) as error:
             refuse(str(error), USAGE, type(error).__name__, options.get("as_json", False))
 
     return click.command(function.__name__.replace("_", "-"))(data_dir_option(json_option(guarded)))
+
+
+def _unknown(message: str, options: Mapping[str, Any]) -> str:
+    """Return the message that a run is unknown, with what else that name may be: a folder, a file that is not there."""
+    asked = [options.get("run"), options.get("base"), *(options.get("runs") or ())]
+    name = next((one for one in asked if one and repr(one) in message), None)
+    if name is None or not message.startswith("No run"):
+        return message
+    if Path(name).is_dir():
+        return f"{message} {name} is a folder: name a log in it, or read all of it in with `cli.py ingest {name}`."
+    looks_like_a_file = Path(name).suffix or Path(name).name != name
+    return f"{message} There is no file {name} either." if looks_like_a_file else message
 
 
 def open_service(data_dir: Path | None) -> Service:
@@ -98,13 +114,18 @@ def run_of(desk: Desk, run: str) -> str:
     return str(found["run"])
 
 
-def plain(value: Any) -> Any:
-    """Return `value` with every `messages.Text` in its dict form replaced by its English sentence."""
+def plain(value: Any, say: Callable[[dict[str, Any]], str] = itemgetter("text")) -> Any:
+    """Return `value` with every `messages.Text` in its dict form replaced by its English sentence, or by that of `say`."""
     if isinstance(value, dict):
         if set(value) == {"template", "values", "text"}:
-            return value["text"]
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+            return say(value)
+        return {key: plain(item, say) for key, item in value.items()}
+    return [plain(item, say) for item in value] if isinstance(value, list | tuple) else value
+
+
+def spoken(value: Any) -> Any:
+    """Return `value` as `plain` does, the numbers in sentences written for people: 4,980,000."""
+    return plain(value, lambda text: words.say(Text.from_dict(text), "en"))
 
 
 def print_json(value: Any) -> None:

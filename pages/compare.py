@@ -26,6 +26,8 @@ ORDER = 220
 
 SWEEP, PAIR, PAID, REACH = "sweep", "pair", "paid_before", "reach"
 VIEWS = {"overlay": N_("Curves"), "difference": N_("Difference to the base"), "ratio": N_("Ratio to the base")}
+PARTINGS = 3  # sentences about where runs part that stand in sight
+PICKER_PX = 210  # in which the longest words of the pickers stand
 LOOK_SECONDS = 2.0  # between two looks whether runs have been judged
 STEEP = 3.0  # highest over lowest value from which y is drawn logarithmic at first
 
@@ -76,7 +78,7 @@ def _choose(place: DeltaGenerator) -> tuple[list[Run], str | None]:
     with place:
         names = {run.id: _("Base: {run}").format(run=run.name) for run in runs}
         usual = next((run for run in pinned if run in chosen), None) or compare.usual_base(service.get(), runs)
-        base = state.pick("base", _("Base"), names, usual, width=320)
+        base = state.pick("base", _("Base"), names, usual, width=320, pinned=True)
         _prices()
     return runs, base
 
@@ -250,7 +252,9 @@ def _curves(told: Comparison) -> None:
     if grouped and view == compare_frames.OVERLAY:
         kept = compare_frames.one_a_group(told)
         orders = {compare_frames.ordered(told).index(n) for n in kept}
+        named = compare_frames.with_repeats(told, kept)
         frame, bands = frame[frame["order"].isin(orders)], compare_frames.bands(told, kept)
+        frame = frame.assign(label=frame["order"].map(named))
     steep = view == compare_frames.OVERLAY and float(frame["y"].min()) > 0 and frame["y"].max() > STEEP * frame["y"].min()
     with place:
         log = st.toggle(_("Log y"), value=bool(steep), key=f"cmp_log_{view}")
@@ -272,7 +276,7 @@ def _view(told: Comparison) -> str:
     if told.view.metric is not None and len(told.metrics) > 1:
         metrics = {name: state.metric_title(name) for name in told.metrics}
         _kept("metric", _("Metric"), metrics, told.view.metric)
-    return state.pick("view", _("Show"), {name: _(title) for name, title in VIEWS.items()}, "overlay", width=165)
+    return state.pick("view", _("Show"), {name: _(title) for name, title in VIEWS.items()}, "overlay", width=PICKER_PX)
 
 
 def _kept(name: str, label: str, choice: dict[str, str], now: str) -> None:
@@ -290,7 +294,7 @@ def _kept(name: str, label: str, choice: dict[str, str], now: str) -> None:
         format_func=lambda one: choice[one],
         key=key,
         label_visibility="collapsed",
-        width=165,
+        width=PICKER_PX,
         on_change=chosen,
     )
 
@@ -317,15 +321,24 @@ def _draw(
         frame, bands = (part.assign(order=part["order"].map(renumbered)) for part in (frame, bands))
         zero = {"overlay": None, "difference": 0.0, "ratio": 1.0}[view]
         spec = compare_charts.curves(tuple(renumbered.values()), x, y, _("Run"), log=log, zero=zero)
-        html.write(words.legend(told, renumbered))
+        html.write(words.legend(told, renumbered, dict(frame[["order", "label"]].itertuples(index=False))))
         data = {compare_charts.CURVES: frame, compare_charts.BANDS: bands}
         key = f"curves-few-{view}-{log}"
         st.vega_lite_chart(spec={**spec, "datasets": data}, key=key, alt=say(told.sentence), width="stretch")
     else:
         frame = compare_frames.facets(told, frame)
         _draw_small(frame, x, y, f"{view}-{log}", log=log)
-    html.quiet(" ".join(words.partings(told)[:3]))
+    _partings(words.partings(told))
     return frame, bands, x, y
+
+
+def _partings(said: list[str]) -> None:
+    """Say where runs part from the base: of a few in sight, of all below."""
+    more = _("({shown} of {count})").format(shown=PARTINGS, count=len(said)) if len(said) > PARTINGS else ""
+    html.quiet(" ".join([*said[:PARTINGS], more]))
+    if more:
+        with st.expander(_("Where each run parts from the base")):
+            html.write(words.sentences(said))
 
 
 def _draw_small(frame: pd.DataFrame, x: str, y: str, key: str, *, log: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from analysis.compare.as_dict import as_dict
-from server.compare import comparison
+from server.compare import comparison, judged_heads, usual_base
 from server.costs import Wishes
 from server.lanes import clocks_of
 from server.monitor import heartbeats
@@ -104,12 +104,12 @@ def cost(service: Service, name: str, wishes: Mapping[str, Any]) -> dict[str, An
 
 
 def compare(service: Service, names: Sequence[str], base: str | None, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the comparison of runs (ids or unambiguous names) with `base`, the first of them by default.
+    """Return the comparison of runs (ids or unambiguous names) with `base`, by default the one that the page takes too.
 
     asked: `axis, metric, reach, gpus, price`, each None where it is not asked for. Raises UnknownRun, ValueError.
     """
     runs = [service.find_run(name) for name in names]
-    lead = runs[0] if base is None else service.find_run(base)
+    lead = usual_base(service, judged_heads(service, runs)) if base is None else service.find_run(base)
     wishes = Wishes(gpus=asked["gpus"], price=asked["price"])
     view = {name: asked[name] for name in ("axis", "metric", "reach")}
     return as_dict(comparison(service, runs if lead in runs else [*runs, lead], base=lead, wishes=wishes, **view))

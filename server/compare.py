@@ -4,7 +4,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from analysis.compare.comparison import Comparison, compare
+from analysis.compare.conditions import kinds
 from analysis.compare.judged import Judged, judged
 from analysis.compare.subject import ALIKE, Subject
 from analysis.compare.target import target_of
@@ -12,7 +15,7 @@ from analysis.ledger import ledger
 from server.costs import Wishes
 from server.glance import Glance
 from server.service import Service
-from server.subjects import subjects_of
+from server.subjects import light_rows, subjects_of
 from storage.types import Run
 
 JUDGED_ROWS = 100_000  # of all runs together, up to which those that are not yet judged are judged now
@@ -23,7 +26,8 @@ def usual_base(service: Service, runs: Sequence[Run]) -> str:
     """Return the run (id) that the others stand beside unless a person chooses: the first of those that tell most.
 
     That is one that did not break down, prints much the same things as most others, has at least half the rows of the middle
-    one of these (one that ended after two lines makes every difference unknown), is healthy, and prints a loss that most print.
+    one of these (one that ended after two lines makes every difference unknown), is healthy, prints a loss that most print,
+    and differs from all others in the fewest conditions: in the middle of a sweep, not at its edge.
     """
     kept = service.store.diagnoses([run.id for run in runs], service.settings.profile)
     broken = broken_of(runs, kept)
@@ -33,15 +37,40 @@ def usual_base(service: Service, runs: Sequence[Run]) -> str:
         printed[run_id].add(metric)
     names = {run: {name for name in found if not name.startswith("eval_")} for run, found in printed.items()}
 
-    def rank(run: Run) -> tuple[bool, int, bool, bool, int]:
+    apart = dict(zip(names, _conditions_apart(service, list(names)), strict=True))
+
+    def rank(run: Run) -> tuple[bool, int, bool, bool, int, int]:
         mine = names[run.id]
         alike = [other for other in runs if len(mine & names[other.id]) >= ALIKE * len(mine | names[other.id])]
         middle = sorted(other.rows for other in alike)[len(alike) // 2]
         shared = sum(bool(printed[other.id] & printed[run.id] & COMPARED) for other in runs)
         healthy = run.id in kept and kept[run.id]["verdict"] == "healthy"
-        return run.id in broken, -len(alike), 2 * run.rows < middle, not healthy, -shared
+        return run.id in broken, -len(alike), 2 * run.rows < middle, not healthy, -shared, apart[run.id]
 
     return min(runs, key=rank).id
+
+
+def _conditions_apart(service: Service, runs: Sequence[str]) -> list[int]:
+    """Return of each run in how many conditions of the table it differs from the others, all together."""
+    if len(runs) < 3:
+        return [0] * len(runs)
+    rows, _reports = light_rows(service.store, runs)
+    differ = np.zeros(len(runs), dtype=int)
+    for name in kinds():
+        words = np.array([str(rows[run].get(name)) for run in runs])
+        stated = words != "None"
+        differ += ((words[:, None] != words) & stated[:, None] & stated).sum(axis=1)
+    return [int(count) for count in differ]
+
+
+def judged_heads(service: Service, runs: Sequence[str]) -> list[Run]:
+    """Return runs (ids), after those that nobody has judged yet were, where they are of few rows and nobody else will."""
+    heads = {run.id: run for run in service.store.runs(runs)}
+    versions = service.store.judged(service.settings.profile, heads)
+    if service.monitor is None and sum(head.rows for head in heads.values()) <= JUDGED_ROWS:
+        for run in [run for run, head in heads.items() if versions.get(run) != head.version]:
+            service.diagnosis(run)
+    return [heads[run] for run in runs]
 
 
 def broken_of(runs: Sequence[Run], kept: Mapping[str, Any]) -> set[str]:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.compare.conditions import kinds
+from analysis.compare.conditions import kinds, light_conditions
 from analysis.compare.subject import EPOCH, LINE, METRICS, STEP, WIDTH, Subject, subject
 from analysis.losses import LOSSES
 from storage.reading import formats
 from storage.store import Store
-from storage.types import Run
+from storage.types import ParseReport, Run
 
 CONDITIONS = "conditions"  # kind of the documents with what people add to a run
 REMEMBERED = 512  # subjects, of all sessions together
@@ -66,6 +66,13 @@ def subjects_of(store: Store, runs: Sequence[str], *, growing: Set[str] = frozen
         return _subjects(store, [by_key[one] for one in missing], given, growing)
 
     return _memory.get([key(head) for head in heads], made)
+
+
+def light_rows(store: Store, runs: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, ParseReport]]:
+    """Return of each of many runs its settings, those of the table of conditions under its names, and what its log reports."""
+    rates = {run: float(np.fmax.reduce(points[2], initial=0.0)) for run, points in store.sparklines(runs, "lr").items()}
+    reports, given = store.reports(runs), all_given(store, runs)
+    return {run: light_conditions(reports[run].config, rates.get(run)) | given[run] for run in runs}, reports
 
 
 def subject_of(store: Store, run_id: str) -> Subject:

@@ -7,51 +7,57 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.compare.comparison import MOST
-from analysis.compare.conditions import kinds, light_conditions
+from analysis.compare.comparison import LEAST_LEVEL, MOST
+from analysis.compare.conditions import kinds
+from analysis.compare.difference import WINDOW
 from analysis.compare.fairness import STEP, Reason
 from analysis.compare.names import names_of
-from analysis.compare.one_experiment import OUT, left_out, other_steps, strangers
+from analysis.compare.one_experiment import OUT, few_named, left_out, other_steps, strangers
 from analysis.compare.subject import HIGHER_IS_BETTER
 from analysis.compare.sweep import Sweep, sweep
-from messages import N_, Text, listed, verbatim
+from messages import N_, Text
 from server.compare import broken_of
 from server.service import Service
-from server.subjects import all_given, subjects_of
+from server.subjects import light_rows, subjects_of
 
 LONGER = 1.2  # last step of one run over that of another, from which on their ends are not alike
 OTHER_LENGTHS = N_(
     "the result is that at the end of each run, after {least:,} to {most:,} steps: longer runs may be ahead for that alone"
 )
 WITHOUT = N_("runs that have no such result and are not counted: {count:,}")
+TOO_SHORT = N_("have fewer than {least} values of the result, which is no end, and are not counted: {runs}")
 DOWN = N_("broke down, and counted with the result at their end all the same: {runs}")
-RESULT, NAME = "_result", "_name"  # columns of a sweep's table beside the settings
+RESULT, NAME, BROKE = "_result", "_name", "_broke"  # columns of a sweep's table beside the settings
 
 
 def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> tuple[Sweep, pd.DataFrame]:
-    """Return which settings go with a result among many runs, and the table behind it: a row a run, its settings, `result`.
+    """Return which settings go with a result among many runs, and the table behind it: a row a run, its settings, RESULT,
+    NAME, and BROKE, whether it broke down.
 
-    result: a metric, its mean over the last tenth of the run; or `seconds`: of a step, `total`: hours. Runs that a comparison
-    would not set beside the others are left out, and said; those whose steps are other steps are counted, and said too.
+    result: a metric; of each run its level at the end. Runs that a comparison would not set beside the others, or that have
+    too few values for a level, are left out, and said; those whose steps are other steps are counted, and said too.
     """
     store = service.store
     names = {run.id: run.name for run in store.runs()}
     ids = [run for run in dict.fromkeys(runs) if run in names]
-    ends = {run: tail(points[0].tolist()) for run, points in store.sparklines(ids, result).items()}
-    rates = {run: float(np.fmax.reduce(points[2], initial=0.0)) for run, points in store.sparklines(ids, "lr").items()}
-    reports, given = store.reports(ids), all_given(store, ids)
-    rows = {run: light_conditions(reports[run].config, rates.get(run)) | given[run] for run in ids}
+    curves = {run: points[0] for run, points in store.sparklines(ids, result).items()}
+    ends = {run: end_of(points) for run, points in curves.items()}
+    rows, reports = light_rows(store, ids)
+    short = [run for run in ids if run in curves and ends[run] is None and np.isfinite(curves[run]).any()]
     forms = {run: reports[run].format for run in ids if ends.get(run) is not None}
     found, called = _strangers(service, forms, rows, names)
     out = {run: why for run, why in found.items() if why.level in OUT}
     kept = [run for run in ids if run not in out]
     results = [ends.get(run) for run in kept]
     table = pd.DataFrame([rows[run] for run in kept], index=pd.Index(kept, name="run"))
-    table = table.assign(**{RESULT: results, NAME: [names[run] for run in kept]})
+    down = _broken(service, kept)
+    table = table.assign(**{RESULT: results, NAME: [names[run] for run in kept], BROKE: [run in down for run in kept]})
     told = sweep([rows[run] for run in kept], results, lower_is_better=lower_is_better(result))
     counted = [run for run, value in zip(kept, results, strict=True) if value is not None]
     unequal = other_steps({run: why for run, why in found.items() if run not in out}, called)
-    said = (*unequal, *_without(len(kept) - len(counted)), *_down(service, counted), *_other_lengths(service, counted))
+    said = (*unequal, *_without(len(kept) - len(counted) - len(short)))
+    said += _about(TOO_SHORT, short, names, least=LEAST_LEVEL) + _about(DOWN, [run for run in counted if run in down], names)
+    said += _other_lengths(service, counted)
     return replace(told, left=left_out(out, called), notes=(*said, *told.notes)), table
 
 
@@ -85,12 +91,15 @@ def _without(count: int) -> tuple[Text, ...]:
     return (Text(WITHOUT, {"count": count}),) if count else ()
 
 
-def _down(service: Service, runs: Sequence[str]) -> tuple[Text, ...]:
-    """Say which of a few runs broke down: what they end at is no level."""
-    heads = service.store.runs(runs) if len(runs) <= MOST else []
-    broken = broken_of(heads, service.store.diagnoses([run.id for run in heads], service.settings.profile))
-    names = [verbatim(run.name) for run in heads if run.id in broken]
-    return (Text(DOWN, {"runs": listed(names)}),) if names else ()
+def _about(template: str, runs: Sequence[str], names: Mapping[str, str], **gaps: int) -> tuple[Text, ...]:
+    """Say something of runs, the first of which are named; nothing without any."""
+    return (Text(template, {"runs": few_named(runs, names), **gaps}),) if runs else ()
+
+
+def _broken(service: Service, runs: Sequence[str]) -> set[str]:
+    """Return the runs that broke down, as their diagnoses say: what they end at is no level."""
+    heads = service.store.runs(runs)
+    return broken_of(heads, service.store.diagnoses(runs, service.settings.profile))
 
 
 def _other_lengths(service: Service, runs: Sequence[str]) -> tuple[Text, ...]:
@@ -106,8 +115,13 @@ def lower_is_better(result: str) -> bool:
     return result not in HIGHER_IS_BETTER and not result.endswith("_per_second")
 
 
-def tail(points: Sequence[float]) -> float | None:
-    """Return the mean of the last tenth of a small curve, None without a finite value there."""
-    last = np.asarray(points[-max(len(points) // 10, 1) :], dtype=float)
+def end_of(points: np.ndarray) -> float | None:
+    """Return the level at the end of a small curve (n,), the mean of its last fifth.
+
+    None with fewer than LEAST_LEVEL points, of which none is an end, and without a finite value there.
+    """
+    if len(points) < LEAST_LEVEL:
+        return None
+    last = points[-max(round(WINDOW * len(points)), 1) :].astype(float)
     last = last[np.isfinite(last)]
     return float(last.mean()) if len(last) else None

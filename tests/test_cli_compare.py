@@ -68,11 +68,30 @@ def test_the_same_file_twice_is_one_run(two):
 
 
 def test_one_run_alone_is_a_sentence(two):
-    assert "nothing to be compared with" in asked(two[0])
+    said = asked(two[0])
+    assert said.startswith("one run alone has nothing to be compared with: it takes two runs or more")
+    assert "not known from the logs" not in said
 
 
 def test_an_unknown_run_is_a_sentence(tmp_path):
     assert "No run is called" in asked("nobody", "else", "--data-dir", tmp_path / "data", code=4)
+
+
+@pytest.mark.parametrize("verb", [("compare", "{}", "{}"), ("cost", "{}"), ("series", "{}", "loss")])
+@pytest.mark.parametrize(("name", "said"), [("folder", "is a folder"), ("gone.log", "There is no file")])
+def test_what_is_no_run_is_called_what_it_is(tmp_path, verb, name, said):
+    (tmp_path / "folder").mkdir()
+    words = [word.format(tmp_path / name) for word in verb]
+    done = CliRunner().invoke(cli, [*words, "--data-dir", str(tmp_path / "data")])
+    assert done.exit_code == 4
+    assert said in done.output
+
+
+def test_numbers_in_sentences_are_written_for_people(tmp_path):
+    paths = [tmp_path / "a.log", tmp_path / "b.log"]
+    for path, count in zip(paths, (4_980_000, 63_910_000), strict=True):
+        path.write_text(f"Namespace(num_params={count})\n{canonical()}", encoding="utf-8")
+    assert "4,980,000 → 63,910,000" in asked(*paths)
 
 
 def test_a_file_without_a_step_is_refused(tmp_path, two):

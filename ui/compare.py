@@ -137,14 +137,14 @@ def _swatch(order: int, count: int) -> str:
     return tag("span", "", f"rv-stroke rv-{hue}{' rv-dashed' if dash[1] else ''}", aria_hidden="true")
 
 
-def legend(told: Comparison, orders: Mapping[int, int]) -> str:
+def legend(told: Comparison, orders: Mapping[int, int], named: Mapping[int, str]) -> str:
     """Return the legend of the overlay: runs by what differs, their names on hover.
 
-    orders: the place of each in the drawn order, and the place that its colour is of.
+    orders: the place of each in the drawn order, and the place that its colour is of. named: by the latter, what stands there.
     """
-    named, drawn = labels(told), ordered(told)
+    drawn = ordered(told)
     items = [
-        tag("span", _swatch(place, 0) + escape(named[drawn[order]]), title=told.sides[drawn[order]].subject.name)
+        tag("span", _swatch(place, 0) + escape(named[place]), title=told.sides[drawn[order]].subject.name)
         for order, place in orders.items()
     ]
     return tag("div", "".join(items), "rv-legend")
@@ -184,8 +184,14 @@ def figures_table(told: Comparison) -> str:
     for order, cells in zip(ordered(told), frame.itertuples(index=False), strict=True):
         swatch = _swatch(ordered(told).index(order), len(told.sides))
         first = tag("th", swatch + escape(cells[0]), scope="row", title=told.sides[order].subject.name)
-        rows.append(tag("tr", first + "".join(tag("td", escape(cell), "rv-number") for cell in cells[1:])))
+        rows.append(tag("tr", first + "".join(tag("td", _with_range(cell), "rv-number") for cell in cells[1:])))
     return grid(tag("tr", head) + "".join(rows), "rv-ledger rv-figures-table")
+
+
+def _with_range(cell: str) -> str:
+    """Return a figure whose interval goes to a line of its own where the table has no room."""
+    value, bracket, interval = cell.partition(" (")
+    return tag("span", escape(value)) + (" " + tag("span", escape(f"({interval}")) if bracket else "")
 
 
 def figures_frame(told: Comparison) -> pd.DataFrame:
@@ -202,7 +208,7 @@ def _figures(told: Comparison, position: int) -> dict[str, str]:
     fall = None if any(state.run == run and state.code == "diverged" for state in told.states) else one.fall
     target, reached, metric = target_words(told), one.reached or {}, metric_title(told.view.metric or "loss")
     words = {
-        _("{metric} at the start").format(metric=metric): number(one.first),
+        _start_title(told).format(metric=metric): number(one.first),
         _("{metric} at the end (mean)").format(metric=metric): number(one.end),
         _("Fell by"): _share(fall),
     }
@@ -220,6 +226,12 @@ def _figures(told: Comparison, position: int) -> dict[str, str]:
     words[_("Money")] = number(one.money, digits=3)
     words[_("Productive")] = "–" if one.goodput is None else percent(one.goodput)
     return words
+
+
+def _start_title(told: Comparison) -> str:
+    """Return what the first loss is called: of long runs it is the mean of many rows."""
+    several = any(one.first_rows > 1 for one in told.numbers)
+    return _("{metric} at the start (mean)") if several else _("{metric} at the start")
 
 
 def target_words(told: Comparison) -> str:
@@ -256,7 +268,7 @@ def _equal_cell(pair: Pair, axis: str) -> str:
     scale = 100.0 if found.log else 1.0
     low, high = (scale * end for end in found.interval)
     words = compare_frames.interval_words(low, scale * (found.relative or 0.0), high, percent=found.log)
-    return tag("td", escape(words) if found.distinguishable else tag("span", escape(words), "rv-quiet"), "rv-number")
+    return tag("td", _with_range(words), "rv-number" if found.distinguishable else "rv-number rv-quiet")
 
 
 def _share(fall: Triple | None) -> str:
@@ -267,6 +279,9 @@ def _share(fall: Triple | None) -> str:
 
 
 def _span(span: Triple) -> str:
+    """Return an interval; one without an end is not surely reached at all."""
+    if math.isinf(span[2]):
+        return _("at least {low}").format(low=compact(_three(span[0])))
     return f"{compact(_three(span[0]))}–{compact(_three(span[2]))}"
 
 
@@ -322,6 +337,11 @@ def expected(told: Comparison) -> tuple[str, str]:
     lines = [line for _order, line in sorted(items, key=lambda item: item[0])]
     parts = lines[:LISTED], lines[LISTED:]
     return tuple(tag("ul", "".join(part), "rv-reasons") if part else "" for part in parts)  # type: ignore[return-value]
+
+
+def sentences(said: Sequence[str]) -> str:
+    """Return sentences as a list."""
+    return tag("ul", "".join(tag("li", tag("span", escape(one))) for one in said), "rv-reasons")
 
 
 def partings(told: Comparison) -> list[str]:

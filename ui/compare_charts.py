@@ -3,6 +3,8 @@
 The base is grey, the others have four colours, solid and then dashed: told apart without colour too.
 """
 
+import json
+import textwrap
 from functools import lru_cache
 from typing import Any
 
@@ -15,10 +17,11 @@ HUES = ("blue", "orange", "green", "violet")
 BASE = "gray"
 DASHES: tuple[list[int], ...] = ([1, 0], [5, 3])
 OVERLAYS = 8
-CURVE_PX, SMALL_PX, SMALL_WIDTH_PX, SCATTER_PX = 300, 96, 236, 260
+CURVE_PX, SMALL_PX, SMALL_WIDTH_PX, SCATTER_PX = 300, 120, 310, 260
 PLACE_PX, PLACE_HEIGHT_PX = 310, 140  # of a small chart with title and axes: three beside each other, one on a phone
 Spec = dict[str, Any]
 Domain = tuple[float, float]
+TITLE_LETTERS, TITLE_LINES = 46, 4  # of the title of a small chart
 STROKE: dict[str, Any] = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1}
 
 
@@ -77,10 +80,17 @@ def curves(
 
 
 @lru_cache(maxsize=16)
-def small_multiples(x: str, y: str, run: str, *, log: bool, columns: int) -> Spec:
-    """Return one small chart a run in one picture. CURVES: `order, facet, role, label, x, smooth`."""
+def small_multiples(x: str, y: str, run: str, base: str, *, log: bool, columns: int) -> Spec:
+    """Return one small chart a run in one picture, with titles of its axes and a legend: what `run` and `base` are called.
+
+    CURVES: `order, facet, role, label, x, smooth`; lines of a facet's name are cut at line feeds.
+    """
     line = _small_lines(x, y, run, log).properties(width=SMALL_WIDTH_PX, height=SMALL_PX)
-    header = alt.Header(title=None, labelFontSize=11, labelFontWeight="bold", labelLimit=SMALL_WIDTH_PX, labelAnchor="start")
+    said = f"datum.value == 'base' ? {json.dumps(base)} : {json.dumps(run)}"
+    legend = alt.Legend(title=None, orient="top", labelExpr=said, labelLimit=0, **STROKE)
+    line = line.encode(x=line.encoding.x.title(x), y=line.encoding.y.title(y), color=line.encoding.color.legend(legend))
+    header = alt.Header(title=None, labelFontSize=11, labelFontWeight="bold", labelLimit=0, labelAnchor="start")
+    header.labelExpr = "split(datum.value, '\\n')"
     spec: Spec = line.facet(
         facet=alt.Facet("facet:N", sort=alt.EncodingSortField("order", op="min"), header=header), columns=columns
     ).to_dict()
@@ -101,8 +111,13 @@ def _one_small(x: str, y: str, run: str, log: bool) -> Spec:
 
 
 def titled(spec: Spec, title: str) -> Spec:
-    """Return a chart with a title of one line, where the headers of small multiples stand."""
-    return {**spec, "title": {"text": title, "anchor": "start", "fontSize": 11, "limit": SMALL_WIDTH_PX}}
+    """Return a chart with a title, where the headers of small multiples stand."""
+    return {**spec, "title": {"text": lines_of(title), "anchor": "start", "fontSize": 11, "limit": PLACE_PX}}
+
+
+def lines_of(title: str) -> list[str]:
+    """Return the title of a small chart as lines, which stand in its width."""
+    return textwrap.wrap(title, TITLE_LETTERS, max_lines=TITLE_LINES, placeholder=" …") or [""]
 
 
 def _small_lines(x: str, y: str, run: str, log: bool) -> alt.Chart:

@@ -58,7 +58,9 @@ def picture_of(told: Comparison, spec: dict[str, Any], theme: str, kind: str) ->
 def _spec(told: Comparison, frame: pd.DataFrame, bands: pd.DataFrame, x: str, y: str, *, log: bool) -> dict[str, Any]:
     """Return the chart with a legend and its data inside."""
     if "facet" in frame:
-        spec = compare_charts.small_multiples(x, y, _("Run"), log=log, columns=4)
+        base = labels(told)[told.base]
+        spec = compare_charts.small_multiples(x, y, _("Run"), _("Base: {run}").format(run=base), log=log, columns=3)
+        frame = frame.assign(facet=frame["facet"].map(lambda name: "\n".join(compare_charts.lines_of(name))))
     else:
         first = frame.drop_duplicates("order").sort_values("order")
         names = tuple(first["label"])
@@ -138,13 +140,16 @@ def to_html(told: Comparison, curves: bytes) -> bytes:
         else "",
         tag("h2", escape(_("Figures")), "rv-section"),
         words.figures_table(told),
+        words.equal_table(told),
         tag("h2", escape(_("Expected and observed")), "rv-section"),
         "".join(words.expected(told)),
         tag("h2", escape(_("Settings that differ")), "rv-section"),
-        tag("div", settings.to_html(index=False, escape=True, border=0, classes="rv-table"), "rv-scroll", tabindex="0"),
+        tag("div", settings.to_html(index=False, escape=True, border=0, classes="rv-table rv-all"), "rv-scroll", tabindex="0"),
     ]
     out.write(f'<!doctype html><html lang="{language().replace("_", "-")}"><head><meta charset="utf-8">')
     out.write(f"<title>{escape(say(told.sentence))[:200]}</title><style>:root{{color-scheme:light dark}}")
-    out.write("body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;color:var(--rv-text)}")
+    out.write(".rv-table th,.rv-table td{white-space:normal!important;vertical-align:top}")
+    out.write(".rv-all{max-width:none}.rv-all th,.rv-all td{overflow-wrap:anywhere;min-width:3.6rem;padding-right:.6rem}")
+    out.write("body{font:15px/1.5 system-ui,sans-serif;max-width:1680px;margin:2rem auto;padding:0 1rem;color:var(--rv-text)}")
     out.write(".rv-icon{display:none!important}" + style + "</style></head><body>" + "".join(parts) + "</body></html>")
     return out.getvalue().encode()

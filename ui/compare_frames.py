@@ -21,6 +21,7 @@ from ui.text import _, language, number
 
 POINTS, SMALL_POINTS = 400, 200  # of a line; of one in a small chart
 WIDEST = 300.0  # percent from end to end of an interval that is told
+SPIKE, SPIKE_POINTS = 10.0, 5  # mean changes off the median of so many points beyond which a point is a spike
 SMOOTHED = 50  # parts of a line whose mean is the strong line
 WORDS = {
     BETTER: N_("Better"),
@@ -82,7 +83,8 @@ def lines(told: Comparison, view: str, *, smooth: bool = True) -> pd.DataFrame |
             continue
         x, y = found
         at = np.unique(np.linspace(0, len(x) - 1, POINTS).astype(int)) if len(x) > POINTS else np.arange(len(x))
-        strong = running(y, max(1, len(y) // SMOOTHED)) if smooth else y
+        window = len(y) // SMOOTHED
+        strong = running(without_spikes(y), window) if smooth and window > 1 else y
         frames.append(pd.DataFrame({"order": order, "label": named[position], "x": x[at], "y": y[at], "smooth": strong[at]}))
     if not frames:
         return Text(N_("None of the runs can be drawn over this x axis."))
@@ -145,9 +147,33 @@ def bands(told: Comparison, shown: Sequence[int]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["order", "label", "x", "low", "high"])
 
 
+def with_repeats(told: Comparison, kept: Sequence[int]) -> dict[int, str]:
+    """Return what the line of a group is called, by its place in the drawn order: the run, and which repeats it stands for."""
+    named, orders = labels(told), ordered(told)
+    found = {}
+    for n in kept:
+        others = [told.sides[other].name for group in told.groups if n in group for other in group if other != n]
+        words = _("{run}, with its repeats {others}").format(run=named[n], others=", ".join(others)) if others else named[n]
+        found[orders.index(n)] = words
+    return found
+
+
 def one_a_group(told: Comparison) -> list[int]:
     """Return one run of each group: the base, else the first."""
     return [told.base if told.base in group else group[0] for group in told.groups]
+
+
+def without_spikes(values: np.ndarray) -> np.ndarray:
+    """Return values (n,) with those that stand alone far from their neighbours at the level of these.
+
+    One spike would else lift the mean as wide as its window, to a box that no run has. The ends have neighbours on one side
+    only and stay.
+    """
+    if len(values) < SPIKE_POINTS:
+        return values
+    level = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(values, SPIKE_POINTS // 2, mode="edge"), SPIKE_POINTS), 1)
+    changes = np.sort(np.abs(np.diff(values)))[: len(values) * 9 // 10]  # but for the largest: those of spikes
+    return np.where(np.abs(values - level) > SPIKE * float(changes.mean()), level, values)
 
 
 def running(values: np.ndarray, window: int) -> np.ndarray:

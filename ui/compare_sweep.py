@@ -42,9 +42,14 @@ def body(asked: Sequence[str]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         words = {name: state.metric_title(name) for name in RESULTS}
         result = state.pick("result", _("Result"), words, "loss", width=220)
+        _choose(runs if asked else [])
         html.label(ngettext("{n} run", "{n} runs", len(runs)))
         _offer_latest(known if len(runs) < min(len(known), MOST) else ())
+        export = st.container(width="content")
+    html.quiet(_("The result of a run is the mean over its last fifth; with fewer than four values it has none."))
     told, table = sweep_of(tuple(runs), store.version(), result)
+    with export:
+        st.download_button("CSV", lambda: to_csv(table, result), "sweep.csv", "text/csv", key="sweep_csv", on_click="ignore")
     with st.container(key="verdict"):
         line = tag("p", tag("span", escape(sentence(told.text)), "rv-sentence"), "rv-line")
         html.write(tag("section", line, f"rv-verdict {'rv-good' if told.keys and told.keys[0].sure else 'rv-none'}"))
@@ -59,11 +64,40 @@ def body(asked: Sequence[str]) -> None:
     _runs(told, table, words[result], up=sweep.lower_is_better(result))
 
 
+def _choose(asked: Sequence[str]) -> None:
+    """Let a person choose the runs; they are kept in the URL, which without any means the latest ones."""
+    names = {run.id: run.name for run in state.store().runs()}
+    if "sweep_picker" not in st.session_state:
+        st.session_state["sweep_picker"] = list(asked)
+
+    def chosen() -> None:
+        state.set_param("runs", ",".join(st.session_state["sweep_picker"]) or None)
+
+    with st.popover(_("Runs"), key="sweep_runs_box"):
+        listed = dict.fromkeys([*list(names)[: state.MAX_LISTED], *asked, *st.session_state["sweep_picker"]])
+        st.multiselect(
+            _("Runs"),
+            [run for run in listed if run in names],
+            format_func=lambda run: names[run],
+            key="sweep_picker",
+            on_change=chosen,
+            placeholder=_("The latest ones; choose to have others"),
+        )
+
+
+def to_csv(table: pd.DataFrame, result: str) -> bytes:
+    """Return the sweep as a table, a row a run: its id and name, the result, whether it broke down, its settings."""
+    first = {sweep.NAME: "name", sweep.RESULT: result, sweep.BROKE: "broke_down"}
+    settings = {name: f"setting: {name}" for name in table.columns if name not in first}
+    return table[[*first, *settings]].rename(columns=first | settings).to_csv(index_label="run").encode()
+
+
 def _offer_latest(known: Sequence[str]) -> None:
     """Offer the sweep of the latest runs instead of those that the URL names."""
 
     def taken() -> None:
         st.query_params.pop("runs", None)
+        st.session_state["sweep_picker"] = []
 
     if known:
         st.button(ngettext("The latest {n} run", "The latest {n} runs", min(len(known), MOST)), on_click=taken)
@@ -151,7 +185,8 @@ def _runs(told: Sweep, table: pd.DataFrame, result: str, *, up: bool) -> None:
     html.section(_("Runs and their settings"), str(len(kept)))
     settings = kept[list(told.varied[:LISTED])].astype(object)
     columns = {_title(name): settings[name].where(settings[name].notna(), None).map(value_words) for name in settings}
-    frame = pd.DataFrame({_("Run"): kept[sweep.NAME], result: kept[sweep.RESULT].map(number), **columns})
+    down = {_("Broke down"): kept[sweep.BROKE].map({True: _("yes"), False: "–"})} if kept[sweep.BROKE].any() else {}
+    frame = pd.DataFrame({_("Run"): kept[sweep.NAME], result: kept[sweep.RESULT].map(number), **down, **columns})
     st.dataframe(frame, hide_index=True, key="sweep_runs", height="auto" if len(frame) < 12 else 420)
 
 

@@ -306,15 +306,18 @@ def _run_chosen() -> None:
         st.session_state.pop(key, None)
 
 
-def pick(name: str, label: str, words: Mapping[str, str], default: str, *, width: int = 150) -> str:
-    """Show a picker over the keys of `words` whose choice is in the URL under `name`; the default is left out of the URL."""
+def pick(name: str, label: str, words: Mapping[str, str], default: str, *, width: int = 150, pinned: bool = False) -> str:
+    """Show a picker over the keys of `words` whose choice is in the URL under `name`.
+
+    The default is left out of the URL, unless it is `pinned`: one that may be another one later.
+    """
     key, asked = f"{name}_picker", st.query_params.get(name)
     if st.session_state.get(key) not in words:
         st.session_state[key] = asked if asked in words else default
     chosen: str = st.selectbox(
         label, list(words), format_func=lambda one: words[one], key=key, label_visibility="collapsed", width=width
     )
-    set_param(name, None if chosen == default else chosen)
+    set_param(name, None if chosen == default and not pinned else chosen)
     return chosen
 
 

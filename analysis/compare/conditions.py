@@ -24,7 +24,7 @@ SIX: tuple[str, ...] = tuple(_TABLE["six"])
 GROUPS: tuple[str, ...] = tuple(_TABLE["groups"])
 DECISIVE: dict[str, tuple[int, tuple[str, ...]]] = {name: (one[0], tuple(one[1])) for name, one in _TABLE["decisive"].items()}
 SIX_TITLES = {
-    "scale": N_("Scale"),
+    "scale": N_("Scale (GPUs)"),
     "parallel": N_("Parallelism"),
     "batch": N_("Batch and sequence"),
     "accumulation": N_("Accumulation"),

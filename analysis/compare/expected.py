@@ -3,6 +3,7 @@
 The expectations are data (expected.toml). An expectation that was not met is no error of the run: it is a question to ask.
 """
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from analysis.compare.subject import Subject
 from analysis.step_time import step_time
 from messages import N_, Text
 
-UP, DOWN, SAME = "up", "down", "same"
+UP, DOWN, SAME, EITHER = "up", "down", "same", "either"
 CLEAR = {"loss_noise": 0.3, "early_loss": 0.01, "last_loss": 0.01, "throughput": 0.05, "memory": 0.02}  # relative, else STILL
 STILL = 0.03
 EARLY = (0.05, 0.15)  # share of the common steps
@@ -48,6 +49,7 @@ TEMPLATES = {
     (UP, None): N_("{what} {old} → {new}: {metric} should rise; the logs do not tell enough to say"),
     (DOWN, None): N_("{what} {old} → {new}: {metric} should fall; the logs do not tell enough to say"),
 }
+TOO_FAR = N_("{what} {old} → {new}: {metric} may rise or fall, since a change by more than {most}× has no expected direction")
 BITS = {
     "fp8": 8,
     "int8": 8,
@@ -65,7 +67,11 @@ BITS = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """An expected and the observed direction of a figure. observed: up | down | same, None where the logs don't tell it."""
+    """An expected and the observed direction of a figure.
+
+    expected: up | down, either where the change is too large to say; observed: up | down | same, None where the logs don't
+    tell it.
+    """
 
     condition: str
     metric: str
@@ -77,7 +83,7 @@ class Expectation:
     @property
     def met(self) -> bool | None:
         """Say whether it went as expected, None where that can't be told."""
-        return None if self.observed is None else self.observed == self.expected
+        return None if self.observed is None or self.expected == EITHER else self.observed == self.expected
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -86,10 +92,10 @@ class Expectation:
 
 
 @cache
-def rules() -> tuple[tuple[str, str, str], ...]:
-    """Return (condition, metric, direction) of each expectation."""
+def rules() -> tuple[tuple[str, str, str, float], ...]:
+    """Return (condition, metric, direction, factor of the condition up to which that holds) of each expectation."""
     table = tomllib.loads(Path(__file__).with_name("expected.toml").read_text(encoding="utf-8"))
-    return tuple((rule["condition"], rule["metric"], rule["goes"]) for rule in table["rule"])
+    return tuple((rule["condition"], rule["metric"], rule["goes"], rule.get("within", math.inf)) for rule in table["rule"])
 
 
 def expectations(
@@ -109,12 +115,22 @@ def expectations(
         return ()
     row = varied[0]
     way = direction(row)
-    rising = [(metric, goes) for condition, metric, goes in rules() if condition == row.key]
+    rising = [(metric, goes, within) for condition, metric, goes, within in rules() if condition == row.key]
     rising = [rule for rule in rising if levels or rule[0] not in LOSS_LEVELS]
     if way is None or not rising:
         return ()
     before, after = _figures(old, old_said, new), _figures(new, new_said, old)
-    return tuple(_expectation(row, metric, goes if way == UP else _other(goes), before, after) for metric, goes in rising)
+    found = []
+    for metric, goes, within in rising:
+        expected = EITHER if _factor(row) > within else goes if way == UP else _other(goes)
+        found.append(_expectation(row, metric, expected, before, after, most=within))
+    return tuple(found)
+
+
+def _factor(row: Row) -> float:
+    """Return by how many times a condition changed, whichever way; 1 where that can't be said."""
+    one, other = (_amount(row.key, value) for value in row.values[:2])
+    return max(one / other, other / one) if one and other and one * other > 0 else 1.0
 
 
 def direction(row: Row) -> str | None:
@@ -165,7 +181,13 @@ def _figures(one: Subject, said: Mapping[str, Said], other: Subject) -> dict[str
 
 
 def _expectation(
-    row: Row, metric: str, expected: str, before: Mapping[str, float | None], after: Mapping[str, float | None]
+    row: Row,
+    metric: str,
+    expected: str,
+    before: Mapping[str, float | None],
+    after: Mapping[str, float | None],
+    *,
+    most: float,
 ) -> Expectation:
     old, new = before[metric], after[metric]
     change = new / old - 1 if old and new is not None else None
@@ -175,6 +197,8 @@ def _expectation(
         observed = SAME if abs(change) <= still else UP if change > 0 else DOWN
     gaps: dict[str, Any] = {"what": Text(row.title), "metric": Text(METRICS[metric])}
     gaps |= {name: shown(value) for name, value in zip(("old", "new"), row.values, strict=False)}
+    if expected == EITHER:
+        return Expectation(row.key, metric, expected, observed, change, Text(TOO_FAR, {**gaps, "most": whole(most)}))
     if change is not None:
         gaps["still" if observed == SAME else "change"] = whole(100 * (still if observed == SAME else abs(change)))
     return Expectation(row.key, metric, expected, observed, change, Text(TEMPLATES[expected, observed], gaps))

@@ -145,7 +145,7 @@ def fairness(
         reasons += [Reason(code, level, text, (b.id,)) for code, level, text in found]
     each = zip(subjects, names, strict=True)
     reasons += [Reason(code, level, text, (one.id,)) for one, name in each for code, level, text in _alone(one, name)]
-    return _concluded(single, _merged([*reasons, *_unknown(whole)]))
+    return _concluded(single, _merged([*reasons, *(_unknown(whole) if len(subjects) > 1 else ())]))
 
 
 def _concluded(single: bool, reasons: Sequence[Reason]) -> Fairness:

@@ -22,15 +22,16 @@ SMOOTHED = 40  # parts of a run, over each of which its curve is averaged before
 class Numbers:
     """What is told of one run; None: the log does not say.
 
-    first: loss at its first line; end: its level there, the mean of its last `end_points` points (a fifth of them, more
-    where they are few); fall: share of the first loss that it lost (low,
-    middle, high). reached: what it took to the target (low, middle, high) by axis, empty where it was not reached.
-    step_seconds: (low, middle, high). throughput: a second, of `unit`. memory: peak bytes. hours, gpu_hours, money: so far.
-    goodput: share of the time that was productive.
+    first: loss at its start, the mean of its first `first_rows` rows (one, unless the run is long); end: its level there, the
+    mean of its last `end_points` points (a fifth of them, more where they are few); fall: share of the first loss that
+    it lost (low, middle, high). reached: what it took to the target (low, middle, high) by axis, empty where it was not
+    reached. step_seconds: (low, middle, high). throughput: a second, of `unit`. memory: peak bytes. hours, gpu_hours, money: so
+    far. goodput: share of the time that was productive.
     """
 
     metric: str | None
     first: float | None = None
+    first_rows: int = 0
     end: float | None = None
     end_points: int = 0
     fall: Triple | None = None
@@ -72,7 +73,8 @@ def numbers(
     if curve is None or not len(curve):
         return Numbers(metric, **figures)
     level = level_of(curve)
-    figures |= {"first": float(curve.value[0]), "end": level[1], "end_points": window_of(len(curve))}
+    figures |= {"first": float(curve.value[0]), "first_rows": int(curve.count[0])}
+    figures |= {"end": level[1], "end_points": window_of(len(curve))}
     figures["fall"] = _fall(curve, level)
     if target is not None:
         figures["reached"] = _reached(subject, said, curve, target.loss(curve), price)

@@ -8,10 +8,11 @@ from analysis.compare.fairness import BAR, REFUSE, Reason, fairness
 from analysis.compare.subject import Subject
 from messages import N_, Text, listed, verbatim
 
-NAMED, MORE = 6, "…"  # runs that are named, what stands for the others
+NAMED = 6  # runs of many that are named
 OUT = (REFUSE, BAR)  # levels of reasons for which a run is not counted with the others
 LEFT_OUT = N_("left out: {run} — {why}")
 SEVERAL_LEFT_OUT = N_("left out: {runs} — of the first of them: {why}")
+MORE = N_("… ({count:,} in all)")
 OTHER_STEPS = N_("counted, though their steps are other steps: {runs} — of the first of them: {why}")
 
 
@@ -43,7 +44,7 @@ def left_out(reasons: Mapping[str, Reason], names: Mapping[str, str]) -> tuple[R
     for code, runs in by_code.items():
         why = reasons[runs[0]]
         one = Text(LEFT_OUT, {"run": names[runs[0]], "why": why.text})
-        text = one if len(runs) == 1 else Text(SEVERAL_LEFT_OUT, {"runs": _named(runs, names), "why": why.text})
+        text = one if len(runs) == 1 else Text(SEVERAL_LEFT_OUT, {"runs": few_named(runs, names), "why": why.text})
         found.append(Reason(code, why.level, text, tuple(runs)))
     return tuple(found)
 
@@ -53,9 +54,10 @@ def other_steps(reasons: Mapping[str, Reason], names: Mapping[str, str]) -> tupl
     if not reasons:
         return ()
     first = next(iter(reasons.values()))
-    return (Text(OTHER_STEPS, {"runs": _named(list(reasons), names), "why": first.text}),)
+    return (Text(OTHER_STEPS, {"runs": few_named(list(reasons), names), "why": first.text}),)
 
 
-def _named(runs: Sequence[str], names: Mapping[str, str]) -> Text:
-    more = [Text(MORE)] if len(runs) > NAMED else []
+def few_named(runs: Sequence[str], names: Mapping[str, str]) -> Text:
+    """Return the names of runs (ids) as one list; of many the first, and how many they are."""
+    more = [Text(MORE, {"count": len(runs)})] if len(runs) > NAMED else []
     return listed([*(verbatim(names[run]) for run in runs[:NAMED]), *more])

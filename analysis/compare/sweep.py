@@ -26,6 +26,8 @@ SHUFFLES = 200
 MOST_KEYS = 200
 CONFUSED = 0.9  # rank correlation of two settings from which they can't be told apart
 FEW = N_("too few comparable runs have a result ({count}) for a correlation: it takes {least}; they are listed and drawn")
+FEW_ALIKE = N_("too few comparable runs have a result ({count}) for a correlation, which takes {least}, and no setting varies")
+ALIKE = N_("no setting varies among the {count} runs, so none can explain the result")
 NOTHING = N_("none of the {count} settings that vary explains the result beyond chance")
 EXPLAINS = N_("{what} explains the result best: {share:.0%} of its order")
 CONFOUNDED = N_("{what} can't be told apart from {other}: they vary together")
@@ -81,7 +83,10 @@ def sweep(configs: Sequence[Mapping[str, Any]], results: Sequence[float | None],
     configs = [configs[n] for n in kept]
     names = varied_keys(configs)
     if len(kept) < LEAST:
-        return Sweep((), len(kept), Text(FEW, {"count": len(kept), "least": LEAST}), varied=tuple(names))
+        few = Text(FEW if names else FEW_ALIKE, {"count": len(kept), "least": LEAST})
+        return Sweep((), len(kept), few, varied=tuple(names))
+    if not names:
+        return Sweep((), len(kept), Text(ALIKE, {"count": len(kept)}))
     order = _ranks(outcome)
     best = int(np.argmin(outcome) if lower_is_better else np.argmax(outcome))
     columns = {name: [config.get(name) for config in configs] for name in names}

@@ -613,7 +613,16 @@ def test_several_variables_expect_nothing():
 def test_the_table_of_expectations_names_known_conditions():
     from analysis.compare.conditions import kinds
 
-    assert {condition for condition, _metric, _goes in rules()} <= set(kinds())
+    assert {condition for condition, _metric, _goes, _within in rules()} <= set(kinds())
+
+
+@pytest.mark.parametrize(("rate", "expected", "met"), [(1e-3, "down", True), (5e-3, "either", None), (5e-5, "either", None)])
+def test_a_rate_far_from_the_other_has_no_expected_direction(rate, expected, met):
+    a = run("a", law(steps_of(300)), config={"lr": 5e-4})
+    b = run("b", law(steps_of(300), shift=-0.1), config={"lr": rate})
+    (found,) = compare([a, b]).pairs[0].expected
+    assert (found.metric, found.expected, found.met) == ("early_loss", expected, met)
+    assert ("no expected direction" in found.text.render()) == (expected == "either")
 
 
 def test_every_title_of_the_tables_can_be_translated():
@@ -629,7 +638,8 @@ def test_every_title_of_the_tables_can_be_translated():
 def test_one_run_alone_says_so():
     told = compare([run("a")])
     assert told.verdict == "unknown"
-    assert "alone" in told.sentence.render()
+    assert "it takes two runs or more" in told.sentence.render()
+    assert told.fair.reasons == ()
     json.dumps(as_dict(told), default=str)
 
 
@@ -883,3 +893,11 @@ def test_nothing_is_expected_of_losses_whose_levels_do_not_compare():
     told = compare([a, b])
     assert "other_program" in codes(told)
     assert not any("loss" in one.metric and one.metric != "loss_noise" for one in told.pairs[0].expected)
+
+
+@pytest.mark.parametrize(("rows", "first"), [(300, 1), (5000, 10)])
+def test_the_start_of_a_long_run_is_said_to_be_a_mean(rows, first):
+    steps = steps_of(500)
+    one = run("a", law(steps))
+    one.curves["loss"].count[:] = first
+    assert compare([one, run("b")]).numbers[0].first_rows == first

@@ -137,6 +137,13 @@ def test_too_few_runs_say_so():
     assert "too few" in found.text.render()
 
 
+@pytest.mark.parametrize(("count", "said"), [(3, "and no setting varies"), (9, "no setting varies among the 9 runs")])
+def test_where_no_setting_varies_nothing_is_said_to_be_drawn(count, said):
+    found = sweep([{"lr": 1e-3}] * count, [2.0 + n for n in range(count)])
+    assert said in found.text.render()
+    assert "drawn" not in found.text.render()
+
+
 def test_settings_that_vary_together_are_said_to():
     rng = np.random.default_rng(2)
     told = [{"lr": float(x), "weight_decay": float(2 * x)} for x in rng.uniform(size=30)]

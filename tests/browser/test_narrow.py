@@ -112,3 +112,41 @@ def test_the_report_of_a_comparison_fits_a_phone(visit, many, tmp_path):
     report.set_content((tmp_path / "report.html").read_text())
     report.locator("h2").last.wait_for()
     assert report.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+WIDER = "() => Math.max(...[...document.querySelectorAll('.rv-scroll')].map(one => one.scrollWidth - one.clientWidth))"
+
+
+def test_the_tables_of_many_runs_fit_their_page_and_the_report_too(visit, many, tmp_path):
+    running, address = many
+    window = visit(running, width=1440, height=900).open(address).settled()
+    window.page.locator(".rv-figures-table").first.wait_for()
+    assert window.page.evaluate(WIDER) <= 0
+    window.page.locator(".st-key-export button").first.click()
+    with window.page.expect_download() as told:
+        window.page.get_by_role("button", name="HTML report").click()
+    told.value.save_as(tmp_path / "report.html")
+    report = window.context.new_page()
+    report.set_viewport_size({"width": 1200, "height": 900})
+    report.set_content((tmp_path / "report.html").read_text())
+    report.locator("h2").last.wait_for()
+    assert report.evaluate(WIDER) <= 0
+
+
+def test_pickers_of_curves_show_the_whole_of_what_is_chosen(visit, many):
+    running, address = many
+    page = visit(running, width=1440, height=900).open(address).settled().page
+    places = page.locator(".st-key-curves-bar [data-testid=stSelectbox] input")
+    places.first.wait_for()
+    longest = "x: Passes over the data"
+    cut = f"all => all.map(one => {{ one.value = '{longest}'; return one.scrollWidth > one.clientWidth }})"
+    assert not any(places.evaluate_all(cut))
+
+
+def test_a_table_that_goes_on_behind_its_edge_shows_it_on_a_phone(visit, many):
+    running, address = many
+    page = visit(running, **PHONE).open(address).settled().page
+    table = page.locator(".rv-scroll:has(.rv-figures-table)").first
+    table.wait_for()
+    assert table.evaluate("one => one.scrollWidth > one.clientWidth")
+    assert table.evaluate("one => getComputedStyle(one).backgroundImage").count("linear-gradient") == 4

@@ -2,8 +2,11 @@
 
 import io
 import json
+import math
+import re
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -13,7 +16,7 @@ from server import baselines, compare, subjects, sweep
 from server.monitor import Monitor
 from tests.pages.helpers import canonical, take, words
 from ui import compare as compare_words
-from ui import compare_charts, compare_export, compare_frames
+from ui import compare_charts, compare_export, compare_frames, compare_sweep
 
 
 def log(rate: str = "0.0005", *, rows: int = 300, shift: float = 1.0, power: float = 1.0, batch: int = 32, **more) -> str:
@@ -85,6 +88,14 @@ def test_other_data_is_compared_by_its_relative_fall(shop, app):
     assert "only its relative fall is compared" in words(app("compare", runs=f"{a},{b}"))
 
 
+def test_a_link_keeps_the_base_that_was_shown(shop, app):
+    a, b = two(shop, rate="0.001")
+    test = app("compare", runs=f"{a},{b}")
+    assert test.query_params["base"] == a
+    few = take(shop, log(rows=900), "later.log")
+    assert app("compare", runs=f"{few},{a},{b}", base=test.query_params["base"]).query_params["base"] == a
+
+
 def test_the_base_can_be_chosen_in_the_url(shop, app):
     a, b = two(shop, rate="0.001", shift=0.9)
     test = app("compare", runs=f"{a},{b}", base=b)
@@ -102,13 +113,15 @@ def test_more_than_eight_runs_become_small_multiples(shop, app):
     test = app("compare", runs=",".join(runs))
     assert not test.exception
     assert "leads" in words(test)
+    assert "(3 of 8)" in words(test)
+    assert words(test).count("first differ") == 3 + 8
 
 
 def test_one_run_says_what_to_do(shop, app):
     a = take(shop, log(), "a.log")
     test = app("compare", runs=a)
     assert not test.exception
-    assert "One run alone has nothing to be compared with: choose another." in words(test)
+    assert "One run alone has nothing to be compared with: it takes two runs or more." in words(test)
 
 
 def test_hostile_names_and_values_are_shown_as_they_are(shop, app):
@@ -263,6 +276,22 @@ def test_a_sweep_is_of_the_runs_that_the_url_names_and_of_no_others(shop, app):
     assert "4 runs" in words(button.click().run())
 
 
+def test_the_runs_of_a_sweep_can_be_chosen_and_taken_along(shop, app):
+    runs = [take(shop, log(rate=f"0.000{n + 1}", rows=40 + n), f"{n}.log") for n in range(4)]
+    test = app("compare", mode="sweep")
+    test.multiselect(key="sweep_picker").set_value(runs[:2]).run()
+    assert test.query_params["runs"] == ",".join(runs[:2])
+    assert len(test.dataframe[0].value) == 2
+    test.button[0].click().run()
+    assert "runs" not in test.query_params
+    assert len(test.dataframe[0].value) == 4
+    table = pd.read_csv(io.BytesIO(compare_sweep.to_csv(sweep.sweep_of(shop, runs)[1], "loss")))
+    assert table["name"].tolist() == [f"{n}.log" for n in range(4)]
+    assert table["loss"].notna().all()
+    assert table["setting: lr"].tolist() == [0.0001, 0.0002, 0.0003, 0.0004]
+    assert not table["broke_down"].any()
+
+
 def test_a_sweep_of_few_runs_says_so(shop, app):
     two(shop)
     assert "Too few" in words(app("compare", mode="sweep"))
@@ -303,6 +332,7 @@ def test_the_report_is_one_page_and_nothing_in_it_is_executed(shop):
     assert "<img src=x" not in report
     assert "data:image/svg+xml;base64" in report
     assert "May one say so?" in report
+    assert "To the base" in report
 
 
 def test_the_charts_compile_with_their_data(told):
@@ -322,6 +352,49 @@ def test_small_multiples_can_be_taken_along_too(shop):
     facets = compare_frames.facets(told, frame)
     drawn = compare_export._spec(told, facets, facets.iloc[:0], "Step", "Loss", log=False)
     assert compare_export.picture_of(told, drawn, "light", "svg").startswith(b"<svg")
+
+
+def test_the_picture_of_small_multiples_has_whole_titles_and_says_which_line_is_which(shop):
+    runs = [take(shop, log(rate=f"0.000{n}"), f"{'long_name_' * 6}{n}.log") for n in range(1, 4)]
+    told = compare.comparison(shop, runs)
+    facets = compare_frames.facets(told, compare_frames.lines(told, "overlay"))
+    drawn = compare_export._spec(told, facets, facets.iloc[:0], "Step", "Loss of mine", log=False)
+    svg = compare_export.picture_of(told, drawn, "light", "svg").decode()
+    shown = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg))
+    assert "Loss of mine" in shown
+    assert "Base: " in shown
+    for label in compare_frames.labels(told)[1:]:
+        assert label.replace(" ", "") in shown.replace(" ", "").replace("\u00a0", "")
+
+
+def test_the_line_of_a_group_names_its_repeats(shop):
+    runs = [take(shop, log(shift=1 + n / 1000), f"{n}.log") for n in range(3)]
+    told = compare.comparison(shop, runs)
+    assert told.groups == ((0, 1, 2),)
+    assert compare_frames.with_repeats(told, compare_frames.one_a_group(told)) == {0: "0, with its repeats 1, 2"}
+
+
+@pytest.mark.parametrize("spikes", [[50], [50, 51]])
+def test_a_lone_spike_is_no_step_of_the_smooth_line(spikes):
+    values = 3 - np.arange(100) / 100 + 0.01 * np.sin(np.arange(100.0) * 7)
+    spiked = values.copy()
+    spiked[spikes] = 40.0
+    assert np.abs(compare_frames.without_spikes(spiked) - values).max() < 0.05
+    assert np.array_equal(compare_frames.without_spikes(values), values)
+
+
+def test_a_steep_start_is_kept_in_the_smooth_line():
+    values = 3 + 30 * 0.4 ** np.arange(100.0)
+    assert np.array_equal(compare_frames.without_spikes(values), values)
+
+
+def test_a_step_of_the_loss_is_kept_in_the_smooth_line():
+    values = np.r_[np.full(50, 3.0), np.full(50, 9.0)] + 0.01 * np.sin(np.arange(100.0) * 7)
+    assert np.array_equal(compare_frames.without_spikes(values), values)
+
+
+def test_what_is_not_surely_reached_has_no_infinite_interval():
+    assert compare_words._span((19.6, 34.1, math.inf)) == "at least 19.6"
 
 
 def test_labels_tell_what_differs(told):

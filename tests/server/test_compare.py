@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from server import compare, sweep
+from server import answers, compare, sweep
 from server.compare import comparison
 from server.costs import Wishes
 from server.monitor import Monitor
@@ -101,6 +101,16 @@ def test_the_usual_base_is_a_run_that_did_not_break_down_and_has_most_in_common(
     assert compare.usual_base(shop, [shop.store.run(few), *heads[2:]]) == first
 
 
+def test_the_usual_base_is_the_middle_of_a_sweep_and_that_of_the_command_line(shop):
+    sizes = [(32, 2), (64, 2), (64, 4), (128, 2)]
+    texts = [f"Namespace(hidden_size={width}, num_layers={layers})\n{log()}" for width, layers in sizes]
+    runs = [take(shop, text, f"{n}.log") for n, text in enumerate(texts)]
+    order = [runs[2], runs[0], runs[1], runs[3]]
+    asked = dict.fromkeys(("axis", "metric", "reach", "gpus", "price"))
+    assert answers.compare(shop, order, None, asked)["base"] == runs[1]
+    assert compare.usual_base(shop, [shop.store.run(run) for run in order]) == runs[1]
+
+
 # Sweeps
 
 
@@ -156,9 +166,37 @@ def test_a_sweep_says_which_runs_have_no_result_and_which_broke_down(shop):
     runs += [take(shop, f"Namespace(batch_size=9, vocab_size=100)\n{log(rising_from=200)}", "rises.log")]
     runs += [take(shop, sized(4).replace("loss:", "nothing:"), "none.log")]
     shop.diagnosis(runs[2])
-    said = " ".join(note.render() for note in sweep.sweep_of(shop, runs)[0].notes)
+    told, table = sweep.sweep_of(shop, runs)
+    said = " ".join(note.render() for note in told.notes)
     assert "not counted: 1" in said
     assert said.endswith("all the same: rises.log")
+    assert table[sweep.BROKE].to_dict() == {run: run == runs[2] for run in runs}
+
+
+def test_runs_that_broke_down_are_marked_however_many_there_are(shop, monkeypatch):
+    monkeypatch.setattr(sweep, "MOST", 1)
+    runs = [take(shop, log(rising_from=200 if n < 8 else None, rows=400 + n), f"{n}.log") for n in range(9)]
+    for run in runs:
+        shop.diagnosis(run)
+    told, table = sweep.sweep_of(shop, runs)
+    assert table[sweep.BROKE].tolist() == [True] * 8 + [False]
+    (said,) = [note.render() for note in told.notes if "broke down" in note.render()]
+    assert said.endswith("(8 in all)")
+
+
+def test_a_run_of_a_few_rows_has_no_end_in_a_sweep(shop):
+    runs = [take(shop, sized(n + 1, rows=rows), f"{n}.log") for n, rows in enumerate((400, 400, 2, 1))]
+    told, table = sweep.sweep_of(shop, runs)
+    assert told.runs == 2
+    assert table[sweep.RESULT].notna().tolist() == [True, True, False, False]
+    (said,) = [note.render() for note in told.notes if "fewer than" in note.render()]
+    assert said == "have fewer than 4 values of the result, which is no end, and are not counted: 2.log, 3.log"
+
+
+@pytest.mark.parametrize(("count", "end"), [(4, 3.0), (10, 8.5), (20, 17.5), (60, 53.5), (3, None)])
+def test_the_result_of_a_run_is_the_mean_over_its_last_fifth(count, end):
+    assert sweep.end_of(np.arange(count, dtype=np.float32)) == end
+    assert sweep.end_of(np.full(count, np.nan, dtype=np.float32)) is None
 
 
 def test_a_condition_by_hand_counts_in_a_sweep(shop):
