@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from analysis.advice import advised, is_over
-from analysis.early import Early, early_part
+from analysis.early import Early, early_part, told
 from analysis.ending import current_launch
 from analysis.evidence import finite
 from analysis.findings import Finding, Severity
@@ -132,15 +132,17 @@ def _found(
 def in_order(findings: Iterable[Finding], current: int, *, over: bool) -> tuple[Finding, ...]:
     """Return findings as a diagnosis has them: those of the current launch first, the most severe first, and with advice
     that fits a launch that has ended; over: the current launch has."""
-    told = (advised(finding, ended=over or finding.segment != current) for finding in findings)
-    return tuple(sorted(told, key=lambda f: (f.segment != current, ORDER[f.severity], f.first_step or 0)))
+    given = (advised(finding, ended=over or finding.segment != current) for finding in findings)
+    return tuple(sorted(given, key=lambda f: (f.segment != current, ORDER[f.severity], f.first_step or 0)))
 
 
 def early_verdict(current: Segment, profile: str, thresholds: Mapping[str, Mapping[str, Any]]) -> Early | None:
     """Judge a launch as if nothing were known beyond its first 1,000 steps."""
     part = early_part(current)
-    if part is None:
-        return None
+    return None if part is None else told(part, (profile, thresholds), lambda part: _early(part, profile, thresholds))
+
+
+def _early(part: Segment, profile: str, thresholds: Mapping[str, Mapping[str, Any]]) -> Early:
     verdict, sentence, _, known = judge([part], _found([part], part, profile, thresholds))
     return Early(verdict, sentence, int(part.steps()[-1]), known)
 

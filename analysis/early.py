@@ -1,7 +1,13 @@
-"""The early verdict: what could be said within the first 1,000 steps of a launch, and from which step on."""
+"""The early verdict: what could be said within the first 1,000 steps of a launch, and from which step on.
 
-from collections.abc import Mapping
+Those steps stay as they are while the launch grows, so what was said of them is remembered by their content.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -10,6 +16,9 @@ from analysis.segment import Segment
 from messages import Text
 
 EARLY_STEPS = 1000
+MOST_TOLD = 512  # verdicts that are remembered
+_told: OrderedDict[bytes, "Early"] = OrderedDict()
+_telling = Lock()
 
 
 @dataclass(frozen=True)
@@ -44,3 +53,38 @@ def early_part(segment: Segment) -> Segment | None:
         return None
     count = int(np.count_nonzero(np.maximum.accumulate(steps) <= max(steps[0] - 1, 0) + EARLY_STEPS))
     return segment.head(count) if 0 < count < len(segment) else None
+
+
+def told(part: Segment, asked: object, judge: Callable[[Segment], Early]) -> Early:
+    """Return what `judge` says of an early part, from memory where it was given the very same before.
+
+    asked: what else the answer depends on (its `repr` tells it apart).
+    """
+    digest = hashlib.blake2b(repr(asked).encode())
+    for piece in _content(part):
+        digest.update(piece)
+    key = digest.digest()
+    with _telling:
+        known = _told.get(key)
+    early = known or judge(part)
+    with _telling:
+        _told[key] = early
+        _told.move_to_end(key)
+        while len(_told) > MOST_TOLD:
+            _told.popitem(last=False)
+    return early
+
+
+def _content(part: Segment) -> Iterator[bytes]:
+    """Yield all that a launch is made of as bytes."""
+    facts = (part.number, part.config, part.total_steps, part.silent_seconds, part.unmeasured, part.steps_printed)
+    yield repr(facts).encode()
+    for gaps in (part.absent, part.evals_absent):
+        for name, where in gaps.items():
+            yield repr((name, len(where))).encode() + where.tobytes()
+    for frame in (part.rows, part.evals, part.events, part.telemetry, part.ranks):
+        yield repr(frame.shape).encode()
+        for name, column in frame.items():
+            plain = isinstance(column.dtype, np.dtype) and column.dtype != object
+            yield repr((name, str(column.dtype))).encode()
+            yield column.to_numpy().tobytes() if plain else repr(column.tolist()).encode()

@@ -1,6 +1,7 @@
 """The pace of an epoch by what a run prints as `epoch_time`, once its meaning is known or assumed."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,10 +13,12 @@ ONE, TWO, EITHER = "one floor", "two floors", "either"  # as what is left is pri
 MOST_LINES, LEAST_LINES = 240, 3  # that are looked at for steadiness; from which a pace is told without the first
 AS_STEADY = 0.002  # two ways to print the same that are told apart by less are not
 FIT_LINES = 8  # a stretch of fewer lines does not tell the pace where an earlier one does
+KEPT = 16  # a launch asks for the same pace up to three times in a row
 Pace = tuple[tuple[float, float, float], float]
 
 
-def pace_of(lines: Lines, reading: str, floors: str = ONE) -> Pace | None:
+@lru_cache(maxsize=KEPT)
+def pace_of(lines: Lines, reading: str, floors: str) -> Pace | None:
     """Return minutes a step (low, middle, high; low and high as the print allows) and those of the start-up.
 
     From the last stretch that has enough lines: minutes passed = start-up + pace × steps. None where no line tells.
@@ -59,18 +62,27 @@ def _likeliest(lines: Lines, floors: str) -> tuple[Lines, Bounds]:
 
     By one floor or by two, at steps counted from 0 or from 1: the steadiest; of what is as steady, `floors` and as printed.
     """
-    ways: tuple[Ways, ...] = (two_floors,) if floors == TWO else (_alone, two_floors)
-    tried = [
-        (counted, way) for counted in lines.countings() for way in ways if next(way(counted, "remaining"), None) is not None
-    ]
+    tried = _needs(lines, floors == TWO)
     if not tried:
         return lines, _plain(lines, "remaining")
-    needed = [unsteady_as(counted.thinned(MOST_LINES), "remaining", way) for counted, way in tried]
-    good = [one for one, need in zip(tried, needed, strict=True) if need <= min(needed) + AS_STEADY]
+    least = min(need for *_one, need in tried)
+    good = [(counted, way) for counted, way, need in tried if need <= least + AS_STEADY]
     good = good[:1] if floors == ONE else good
     counted = good[0][0]
     told, low, high = zip(*(next(way(counted, "remaining")) for one, way in good if one is counted), strict=True)
     return counted, (told[0], np.minimum.reduce(low), np.maximum.reduce(high))
+
+
+@lru_cache(maxsize=KEPT)
+def _needs(lines: Lines, two: bool) -> tuple[tuple[Lines, Ways, float], ...]:
+    """Return each way that can have printed what is left, with the steps as it counts them and how unsteady it is."""
+    ways: tuple[Ways, ...] = (two_floors,) if two else (_alone, two_floors)
+    tried = ((counted, way) for counted in lines.countings() for way in ways)
+    return tuple(
+        (counted, way, unsteady_as(counted.thinned(MOST_LINES), "remaining", way))
+        for counted, way in tried
+        if next(way(counted, "remaining"), None) is not None
+    )
 
 
 def _alone(lines: Lines, meaning: str) -> Iterator[Bounds]:

@@ -21,7 +21,7 @@ HARDWARE = frozenset(
 EVENT_COLUMNS = ("line", "step", "kind", "text", "data")
 # Made once: to make an empty table takes a millisecond, and a comparison of twenty runs has eighty of them.
 _NOTHING = pd.DataFrame()
-_NO_EVENTS = pd.DataFrame(columns=list(EVENT_COLUMNS))
+_NO_EVENTS = pd.DataFrame(columns=list(EVENT_COLUMNS)).astype({"step": "Int64"})
 UNMEASURED = ("grad_norm",)  # printed as zero in every row by programs that do not compute it
 MOVED, MOVED_ROWS = 0.25, 10  # by which share the loss must have moved, between the medians of so many rows, to prove that
 AHEAD = frozenset({"resume", "checkpoint_loaded", "launch", "dataset_change"})  # said before the first row of a launch
@@ -181,16 +181,20 @@ def _segment(
     train = _one_rank(every)
     frame, absent = _frame(train)
     unmeasured = _unmeasured(frame, absent)
-    frame = frame.drop(columns=list(unmeasured))
-    ranks = _frame(every)[0] if train.num_rows < every.num_rows else pd.DataFrame()
-    telemetry = _frame(_of_kind(part, "telemetry"))[0] if "kind" in part.column_names else pd.DataFrame()
-    evals, evals_absent = _frame(_of_kind(part, "eval")) if "kind" in part.column_names else (pd.DataFrame(), {})
-    told = pd.DataFrame([[event.get(name) for name in EVENT_COLUMNS] for event in said], columns=list(EVENT_COLUMNS))
-    told = told.astype({"step": "Int64"})
+    frame = frame.drop(columns=list(unmeasured)) if unmeasured else frame
+    ranks = _frame(every)[0] if train.num_rows < every.num_rows else _NOTHING
+    telemetry = _frame(_of_kind(part, "telemetry"))[0] if "kind" in part.column_names else _NOTHING
+    evals, evals_absent = _frame(_of_kind(part, "eval")) if "kind" in part.column_names else (_NOTHING, {})
+    told = _told(said) if said else _NO_EVENTS
     printed = _prints_steps(part)
     plan = (_plan(frame) or total_steps) if printed else None  # a plan in steps says nothing of rows that only are counted
     segment = Segment(number, frame, absent, evals, told, config, plan, evals_absent, telemetry, ranks, unmeasured=unmeasured)
     return replace(segment, steps_printed=printed)
+
+
+def _told(said: list[Mapping[str, Any]]) -> pd.DataFrame:
+    told = pd.DataFrame([[event.get(name) for name in EVENT_COLUMNS] for event in said], columns=list(EVENT_COLUMNS))
+    return told.astype({"step": "Int64"})
 
 
 def _prints_steps(part: pa.Table) -> bool:
@@ -263,6 +267,8 @@ def _one_rank(rows: pa.Table) -> pa.Table:
 
 def _frame(rows: pa.Table) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
     """Turn an Arrow table into a frame of columns that were ever printed and the masks of their gaps."""
+    if not rows.num_rows:
+        return _NOTHING, {}
     columns: dict[str, np.ndarray] = {}
     absent: dict[str, np.ndarray] = {}
     for name in rows.column_names:

@@ -88,19 +88,35 @@ class _Bounds:
     jumps: np.ndarray
 
     def needed(self, slowness: np.ndarray, most: float, exact: float) -> np.ndarray:
-        """Return the unsteadiness that each 1 / pace (k,) needs (k,), `most` where it needs more, by halving."""
+        """Return the unsteadiness that each 1 / pace (k,) needs (k,), `most` where it needs more, by halving.
+
+        Exact for those that need least and for the next to them; of the others, only that they need more.
+        """
         fits, fails = np.full(len(slowness), most), np.zeros(len(slowness))
+        # Convex: those that may need least lie side by side. Of others it is enough that they need more, but for the next to
+        # these on either side.
+        first, end = 0, len(slowness)
+        low, high = self._scaled(slowness)
         for _half in range(math.ceil(math.log2(most / exact))):
-            share = (fits + fails) / 2
-            good = self.fit(slowness, share)
-            fits, fails = np.where(good, share, fits), np.where(good, fails, share)
+            near = slice(first, end)
+            share = (fits[near] + fails[near]) / 2
+            good = self._fit(low[near], high[near], share)
+            fits[near], fails[near] = np.where(good, share, fits[near]), np.where(good, fails[near], share)
+            least = np.flatnonzero(fails[near] <= fits[near].min())
+            first, end = max(first + least[0] - 1, first), min(first + least[-1] + 2, end)
         return fits
 
     def fit(self, slowness: np.ndarray, share: np.ndarray) -> np.ndarray:
         """Say of each 1 / pace (k,) whether it is within all bounds with this unsteadiness (k,)."""
-        slowness, share = slowness[:, None], share[:, None]
-        startup = np.maximum.reduceat(slowness * self.low - self.steps * (1 + share), self.begins, axis=1)
-        may = np.minimum.reduceat(slowness * self.high - self.steps * (1 - share), self.begins, axis=1)
+        return self._fit(*self._scaled(slowness), share)
+
+    def _scaled(self, slowness: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return slowness[:, None] * self.low, slowness[:, None] * self.high
+
+    def _fit(self, low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:
+        share = share[:, None]
+        startup = np.maximum.reduceat(low - self.steps * (1 + share), self.begins, axis=1)
+        may = np.minimum.reduceat(high - self.steps * (1 - share), self.begins, axis=1)
         startup, may = np.maximum(startup, 0.0), np.minimum(may, self.most_startup)
         for part in self.jumps:
             startup[:, part] = np.maximum(startup[:, part], startup[:, part - 1])
