@@ -77,7 +77,8 @@ def _choose(place: DeltaGenerator) -> tuple[list[Run], str | None]:
         return runs, None
     with place:
         names = {run.id: _("Base: {run}").format(run=run.name) for run in runs}
-        usual = next((run for run in pinned if run in chosen), None) or compare.usual_base(service.get(), runs)
+        named = [run for run in (st.query_params.get("base"), *pinned) if run in chosen]
+        usual = named[0] if named else compare.usual_base(service.get(), runs)
         base = state.pick("base", _("Base"), names, usual, width=320, pinned=True)
         _prices()
     return runs, base

@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from cli import cli
+from server.service import Service
+from server.settings import Settings
+from server.sweep import NAME, RESULT, sweep_of
 from tests.pages.helpers import canonical
 
 SHARED = Path(os.environ.get("RUNVITALS_SHARED_LOGS", Path(__file__).parents[2] / "shared" / "logs"))
@@ -77,6 +80,30 @@ def test_an_unknown_run_is_a_sentence(tmp_path):
     assert "No run is called" in asked("nobody", "else", "--data-dir", tmp_path / "data", code=4)
 
 
+def test_logs_with_nothing_in_common_and_no_overlap_are_a_sentence(tmp_path, two):
+    rewards = tmp_path / "r.jsonl"
+    rewards.write_text("".join(f'{{"step": {n}, "reward": {n / 50}}}\n' for n in range(1, 60)), encoding="utf-8")
+    assert answer(two[0], rewards)["verdict"]["kind"] == "unknown"
+    assert "no metric in common" in asked(two[0], rewards)
+    early, late = tmp_path / "early.jsonl", tmp_path / "late.jsonl"
+    for path, first in ((early, 1), (late, 5000)):
+        rows = (f'{{"step": {first + n}, "loss": {3 + 5 * 0.9**n}}}\n' for n in range(100))
+        path.write_text("".join(rows), encoding="utf-8")
+    assert "do not overlap" in asked(early, late)
+
+
+def test_ten_thousand_settings_and_types_that_clash_are_compared(tmp_path):
+    paths = [tmp_path / "a.log", tmp_path / "b.log"]
+    kinds = (lambda n: n, lambda n: f"'{n}'" if n % 3 else f"[{n}]")
+    for path, kind in zip(paths, kinds, strict=True):
+        settings = ", ".join(f"key_{n}={kind(n)}" for n in range(10_000))
+        path.write_text(f"Namespace({settings})\n{canonical()}", encoding="utf-8")
+    told = answer(*paths)
+    assert told["verdict"]["kind"]
+    assert any("variables" in reason["text"] for reason in told["reasons"])
+    assert len(asked(*paths)) < 20_000
+
+
 @pytest.mark.parametrize("verb", [("compare", "{}", "{}"), ("cost", "{}"), ("series", "{}", "loss")])
 @pytest.mark.parametrize(("name", "said"), [("folder", "is a folder"), ("gone.log", "There is no file")])
 def test_what_is_no_run_is_called_what_it_is(tmp_path, verb, name, said):
@@ -134,16 +161,16 @@ def log(number: str) -> Path:
 @real
 @pytest.mark.logs
 def test_the_real_sweep():
-    numbers = ["305", "306", "307", "308", "309", "310", "311", "312", "313", "325", "302", "303", "304", "007"]
-    told = answer(*map(log, numbers))
+    told = answer(*map(log, [*map(str, range(300, 314)), "007", "325"]))
     name = {run["run"]: run["name"] for run in told["runs"]}
+    assert name[told["base"]] == "305"
     assert sorted(sorted(name[run] for run in group) for group in told["groups"] if len(group) > 1) == [
-        ["007", "305", "310", "313"]
+        ["007", "301", "305", "310", "313"]
     ]
     varied = {name[pair["run"]]: pair["varied"] for pair in told["pairs"]}
     assert varied == dict.fromkeys(["306", "307", "308", "309", "311"], ["Learning rate"]) | dict.fromkeys(
-        ["302", "303", "304", "325"], ["Parameters"]
-    ) | {"312": ["Steps an epoch"]} | dict.fromkeys(["310", "313", "007"], [])
+        ["300", "302", "303", "304", "325"], ["Parameters"]
+    ) | {"312": ["Steps an epoch"]} | dict.fromkeys(["301", "310", "313", "007"], [])
     states = {(name[state["run"]], state["code"]): state["text"] for state in told["states"]}
     assert "Learning rate 0.05" in states["307", "diverged"]
     assert "Learning rate 0.005" in states["306", "slow_fall"]
@@ -151,6 +178,20 @@ def test_the_real_sweep():
     kinds = {name[pair["run"]]: pair["kind"] for pair in told["pairs"]}
     assert kinds["310"] == kinds["313"] == "not_distinguishable"
     assert kinds["306"] == kinds["307"] == "worse"
+
+
+@real
+@pytest.mark.logs
+def test_the_real_sweep_as_a_sweep(tmp_path):
+    service = Service.open(Settings(data_dir=tmp_path))
+    for number in [*map(str, range(300, 314)), "007", "325"]:
+        service.read_path(log(number))
+    told, table = sweep_of(service, [run.id for run in service.store.runs()])
+    service.close()
+    assert told.runs == 13
+    assert set(told.varied) == {"lr", "parameters"}
+    assert sorted(name[:3] for name in table[table[RESULT].isna()][NAME]) == ["300", "301", "325"]
+    assert any("other steps: 312" in note.render() for note in told.notes)
 
 
 @real

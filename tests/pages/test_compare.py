@@ -16,7 +16,7 @@ from server import baselines, compare, subjects, sweep
 from server.monitor import Monitor
 from tests.pages.helpers import canonical, take, words
 from ui import compare as compare_words
-from ui import compare_charts, compare_export, compare_frames, compare_sweep
+from ui import compare_charts, compare_export, compare_frames, compare_sweep, state
 
 
 def log(rate: str = "0.0005", *, rows: int = 300, shift: float = 1.0, power: float = 1.0, batch: int = 32, **more) -> str:
@@ -167,6 +167,34 @@ def epochs(shift: float) -> str:
     return "".join(f"{{'loss': {shift * (3 - n / 40):.4f}, 'learning_rate': 1e-05, 'epoch': {n / 20}}}\n" for n in range(1, 60))
 
 
+def test_ten_thousand_settings_and_types_that_clash_are_a_page(shop, app):
+    kinds = (lambda n: n, lambda n: f"'{n}'" if n % 3 else f"[{n}]")
+    extras = [{f"key_{n}": kind(n) for n in range(10_000)} for kind in kinds]
+    runs = [take(shop, log(rows=60, **extra), f"{n}.log") for n, extra in enumerate(extras)]
+    test = app("compare", runs=",".join(runs))
+    assert not test.exception
+    assert "variables" in words(test)
+    assert "further settings are not listed" in words(test)
+
+
+def test_a_run_that_grows_is_compared_as_far_as_it_is(shop, app, monkeypatch):
+    a, b = two(shop, rate="0.001")
+    monkeypatch.setattr(state, "growing", lambda runs: {a})
+    test = app("compare", runs=f"{a},{b}")
+    assert not test.exception
+    assert "a is still growing: what is said here holds for its steps so far" in words(test)
+
+
+def test_methods_and_shapes_are_told_where_runs_have_them(shop, app):
+    one = take(shop, log(lora_rank=0), "one.log")
+    other = take(shop, log(lora_rank=8).replace("world_size=1", "world_size=4"), "other.log")
+    test = app("compare", runs=f"{one},{other}")
+    assert not test.exception
+    said = words(test)
+    assert "Tuning methods" in said
+    assert "One GPU and several" in said
+
+
 def test_runs_without_steps_are_compared_over_their_epochs(shop, app):
     a, b = take(shop, epochs(1.0), "a.txt"), take(shop, epochs(1.1), "b.txt")
     told = compare.comparison(shop, [a, b])
@@ -262,6 +290,7 @@ def test_a_sweep_names_the_setting_that_explains_it(shop, app):
     test = app("compare", mode="sweep")
     assert not test.exception
     assert "Learning rate explains the result best" in words(test)
+    assert len(test.get("vega_lite_chart")) == 2  # runs through their settings, one setting against the result
 
 
 def test_a_sweep_is_of_the_runs_that_the_url_names_and_of_no_others(shop, app):
