@@ -37,10 +37,11 @@ def hear(service: "Service", run: str, before: Diagnosis | None, now: Diagnosis,
     about_ends = any(rule.tells(ENDED, Severity.INFO) for rule in wanted)
     head = service.store.run(run)
     launch = head.segments - 1
-    possible = occurrences(before, now, new, (), launch=launch, over=about_ends)
+    told = service.store.outbox.alerts(run)
+    possible = occurrences(before, now, new, told, launch=launch, over=about_ends)
     if not any(rule.tells(one.kind, one.severity) for one in possible for rule in wanted) or not is_live(service, head):
         return False  # at most looks: nothing more is asked of the store
-    told, quiet = service.store.outbox.alerts(run), frozenset(muted(service.store, run))
+    quiet = frozenset(muted(service.store, run))
     over = about_ends and (now.verdict == FAILED or _over(service, run))
     found = list(occurrences(before, now, new, told, launch=launch, over=over, muted=quiet))
     kept = list(_to_keep(service, head, found, wanted, told)) if found else []

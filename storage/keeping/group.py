@@ -13,6 +13,8 @@ from storage.keeping.runs import empty_run, find_fingerprint, make_run
 from storage.keeping.warehouse import Warehouse
 from storage.keeping.writer import AlreadyKnown, RunWriter
 
+ABOUT = frozenset({"run", "version", "lanes", "judged"})  # the remembered answers that new rows make stale
+
 
 class Group:
     """Writers whose commits become durable and visible together, at the end of the block; with `at_once` each by itself.
@@ -80,7 +82,7 @@ class Group:
         with self._warehouse.commit_lock:
             self._refuse_known(self._changes)
             self._changes.save_runs()
-            with self._warehouse.remembered.commit():
+            with self._warehouse.remembered.commit(ABOUT):
                 self._cursor.commit()
         for writer in self._writers.values():
             writer.close(keep=True)

@@ -8,7 +8,7 @@ from storage.keeping import briefs, kept
 from storage.keeping.kept import Kept
 from storage.keeping.reports import clean_text, dump_json
 from storage.keeping.runs import value_of
-from storage.keeping.schema import first_row, now
+from storage.keeping.schema import first_row, known, now
 from storage.keeping.warehouse import Warehouse
 
 
@@ -20,10 +20,13 @@ class Judgements:
 
     def diagnosis(self, run_id: str, profile: str = "robust") -> tuple[int, dict[str, Any]] | None:
         """Return the kept diagnosis and the version of the data it was made for, None without one."""
-        sql = "select version, data from diagnoses where run = ? and profile = ?"
+        sql = (
+            "select d.version, d.data from runs r left join diagnoses d on d.run = r.no and d.profile = ? "
+            "where r.id = ? and r.deleted is null"
+        )
         with self._warehouse.reading() as cursor:
-            found = first_row(cursor, sql, [value_of(cursor, run_id, "no"), profile])
-            return (found[0], json.loads(found[1])) if found else None
+            version, data = known(first_row(cursor, sql, [profile, run_id]), run_id)
+            return None if data is None else (version, json.loads(data))
 
     def judged(self, profile: str = "robust", ids: Iterable[str] | None = None) -> dict[str, int]:
         """Return for each run (default: all) with a kept diagnosis the version of the data it was made for."""
@@ -37,7 +40,7 @@ class Judgements:
 
     def save_diagnosis(self, run_id: str, profile: str, version: int, diagnosis: Mapping[str, Any]) -> None:
         """Keep the diagnosis of a run under a profile of thresholds, made for `version` of its data. Raises UnknownRun."""
-        with self._warehouse.change() as cursor:
+        with self._warehouse.change({"judged"}) as cursor:
             no = value_of(cursor, run_id, "no")
             cursor.execute("delete from diagnoses where run = ? and profile = ?", [no, profile])
             values = [no, profile, version, dump_json(diagnosis), now()]
@@ -48,14 +51,14 @@ class Judgements:
 
         Raises UnknownRun, and ValueError for one that is too large.
         """
-        with self._warehouse.change() as cursor:
+        with self._warehouse.change({"kept"}) as cursor:
             if run:
                 value_of(cursor, run, "no")
             kept.keep(cursor, kind, name, data, run=run, who=who)
 
     def drop(self, kind: str, name: str, *, run: str = "") -> None:
         """Remove a kept document if it is there."""
-        with self._warehouse.change() as cursor:
+        with self._warehouse.change({"kept"}) as cursor:
             kept.drop(cursor, kind, name, run=run)
 
     def kept(self, kind: str, run: str | None = None) -> list[Kept]:

@@ -58,7 +58,7 @@ class Outbox:
 
     def add(self, alerts: Sequence[tuple[Alert, Sequence[str]]]) -> None:
         """Keep alerts, each with the channels it goes to: all of them or, after a crash, none. Raises StoreError."""
-        with self._change() as cursor:
+        with self._change({"alerts"}) as cursor:
             for alert, channels in alerts:
                 data = clean_text(json.dumps(alert.data, ensure_ascii=False))
                 made = _bare(alert.made)
@@ -111,12 +111,12 @@ class Outbox:
 
     def hurry(self, channel: str) -> None:
         """Let what waits for a channel be tried again at once: it has been changed."""
-        with self._change() as cursor:
+        with self._change({"alerts"}) as cursor:
             cursor.execute("update deliveries set due = ? where channel = ? and state = ?", [now(), channel, WAITING])
 
     def _settle(self, deliveries: Sequence[Delivery], sets: str, values: list[Any]) -> None:
         ids, channel = [each.alert for each in deliveries], deliveries[0].channel
-        with self._change() as cursor:
+        with self._change({"alerts"}) as cursor:
             sql = f"update deliveries set tries = tries + 1, {sets} where list_contains(?, alert) and channel = ?"
             cursor.execute(sql, [*values, ids, channel])
 

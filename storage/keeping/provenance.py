@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import duckdb
 
-from storage.keeping.runs import value_of
+from storage.keeping.schema import known
 from storage.keeping.sources import (
     Lane,
     Source,
@@ -49,8 +49,9 @@ class Provenance:
         """Return the lanes of a run by rank; a run of one file is its only lane."""
 
         def look(cursor: duckdb.DuckDBPyConnection) -> list[Lane]:
-            value_of(cursor, run_id, "no")
-            return load_lanes(cursor, run_id)
+            lanes = load_lanes(cursor, run_id)
+            known(tuple(lane for lane in lanes if lane.run == run_id) or None, run_id)
+            return lanes
 
         return list(self._warehouse.answer(("lanes", run_id), look))
 

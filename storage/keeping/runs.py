@@ -98,8 +98,12 @@ def newest_version(cursor: duckdb.DuckDBPyConnection, run_id: str | None = None)
     if run_id is None:
         found = first_row(cursor, "select coalesce(max(version), 0) from runs")
         return found[0] if found else 0
-    lanes = first_row(cursor, "select max(version) from runs where id in (select run from sources where job = ?)", [run_id])
-    return max(value_of(cursor, run_id, "version"), (lanes and lanes[0]) or 0)
+    sql = (
+        "select max(version), bool_or(id = $run and deleted is null) from runs "
+        "where id = $run or id in (select run from sources where job = $run)"
+    )
+    newest, there = first_row(cursor, sql, {"run": run_id}) or (0, False)
+    return int(known((newest,) if there else None, run_id)[0])
 
 
 def list_runs(cursor: duckdb.DuckDBPyConnection, ids: Sequence[str] | None = None) -> list[Run]:

@@ -4,8 +4,9 @@ A lane is a run of its own that belongs to another one: the file of a rank or of
 first lane that gave rows; only that one is listed. This module has the tables; the Store opens the transactions.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -129,13 +130,17 @@ def load_sources(
 
 def load_lanes(cursor: duckdb.DuckDBPyConnection, run: str) -> list[Lane]:
     """Return the lanes of a run by rank; a run of one file is its only lane."""
-    sql = (
-        'select r.id, s.rank, s.host, coalesce(s.path, r.source), r.rows, r.first_step, r.last_step, r.bytes, r."offset", '
-        "r.updated from runs r left join sources s on s.run = r.id where r.deleted is null and (r.id = $run or s.job = $run) "
-        "qualify row_number() over (partition by r.id order by s.generation desc) = 1 order by s.rank, r.no"
-    )
-    lanes = [Lane(*values) for values in cursor.execute(sql, {"run": run}).fetchall()]
-    return [replace(lane, updated=lane.updated.replace(tzinfo=UTC)) for lane in lanes]
+    # Two plain queries: DuckDB takes four times as long to plan a join with a window.
+    sql = "select run, rank, host, path from sources where run = $run or job = $run order by generation"
+    last = {lane: place for lane, *place in cursor.execute(sql, {"run": run}).fetchall()}
+    names = 'id, source, rows, first_step, last_step, bytes, "offset", updated'
+    sql = f"select {names} from runs where deleted is null and list_contains($ids, id) order by no"
+    lanes = []
+    for lane, source, *facts in cursor.execute(sql, {"ids": [run, *last]}).fetchall():
+        rank, host, path = last.get(lane, (None, None, None))
+        facts[-1] = facts[-1].replace(tzinfo=UTC)
+        lanes.append(Lane(lane, rank, host, source if path is None else path, *facts))
+    return sorted(lanes, key=lambda lane: math.inf if lane.rank is None else lane.rank)
 
 
 def move_job(cursor: duckdb.DuckDBPyConnection, before: str, after: str) -> None:

@@ -5,7 +5,7 @@ This is what the parts of the store stand on; those who use the store know only 
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import duckdb
 
 from messages import N_, Text
 from storage.keeping.recovery import Mark, recover
-from storage.keeping.remembered import Answer, Remembered
+from storage.keeping.remembered import Answer, Question, Remembered
 from storage.keeping.runs import archive_name
 from storage.keeping.schema import StoreError, connect, disconnect
 from storage.keeping.state import RunState, load_state
@@ -65,7 +65,7 @@ class Warehouse:
             finally:
                 cursor.rollback()
 
-    def answer(self, asked: Hashable, make: Callable[[duckdb.DuckDBPyConnection], Answer]) -> Answer:
+    def answer(self, asked: Question, make: Callable[[duckdb.DuckDBPyConnection], Answer]) -> Answer:
         """Return a small answer that `make` gets of a cursor, from memory until something is committed. Don't change it."""
 
         def look() -> Answer:
@@ -90,11 +90,14 @@ class Warehouse:
                     cursor.rollback()
 
     @contextmanager
-    def change(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor for one small transaction outside of a writer; it is committed at the end."""
+    def change(self, about: Container[str] | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a cursor for one small transaction outside of a writer; it is committed at the end.
+
+        about: the remembered answers that it makes stale (see `Remembered.commit`), None for all.
+        """
         with self.transaction() as cursor, self.commit_lock:
             yield cursor
-            with self.remembered.commit():
+            with self.remembered.commit(about):
                 cursor.commit()
 
     def commit(self, cursor: duckdb.DuckDBPyConnection, run_id: str) -> None:

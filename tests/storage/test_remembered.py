@@ -1,17 +1,20 @@
 """Small answers from memory are never older than what was committed."""
 
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
+from storage.keeping.outbox import Alert
 from storage.keeping.remembered import MAX_ANSWERS, Remembered
+from storage.keeping.sources import Source
 from storage.store import Store, UnknownRun
 from tests.storage.test_store import batch
 
 
 def test_an_answer_is_made_once_and_anew_after_a_commit():
     memory, made = Remembered(), []
-    ask = lambda: memory.get("x", lambda: made.append(1) or len(made))  # noqa: E731
+    ask = lambda: memory.get(("x",), lambda: made.append(1) or len(made))  # noqa: E731
     assert [ask(), ask()] == [1, 1]
     with memory.commit():
         assert ask() == 2  # what is committed may be seen before the commit returns: nothing is told from memory
@@ -26,23 +29,88 @@ def test_an_answer_of_before_a_commit_is_not_kept_after_it():
             pass
         return "old"
 
-    assert memory.get("x", slow) == "old"
-    assert memory.get("x", lambda: "new") == "new"
+    assert memory.get(("x",), slow) == "old"
+    assert memory.get(("x",), lambda: "new") == "new"
+
+
+def test_a_commit_that_is_about_something_leaves_the_other_answers():
+    memory = Remembered()
+    for about in ("run", "kept"):
+        memory.get((about, 1), lambda: "before")
+    with memory.commit({"run"}):
+        assert memory.get(("kept", 1), lambda: "looked at") == "looked at"  # while it lasts nothing is told from memory
+    assert [memory.get((about, 1), lambda: "after") for about in ("run", "kept")] == ["after", "before"]
+
+
+CHANGES = {
+    "a diagnosis": lambda store, run: store.save_diagnosis(run, "robust", 3, {"verdict": "sick"}),
+    "rows": lambda store, run: append(store, run),
+    "rows in the place of others": lambda store, run: append(store, run, replace=True),
+    "a document": lambda store, run: store.keep("tag", "b", 1, run=run),
+    "a document less": lambda store, run: store.drop("tag", "a", run=run),
+    "an alert": lambda store, run: store.outbox.add([(Alert("b", run, {}, datetime.now(UTC)), ["mail"])]),
+    "a name": lambda store, run: store.rename_run(run, "other"),
+    "a place": lambda store, run: store.note_source(Source(run, 0, None, "claim", "/a.log", rank=4)),
+    "deleted": lambda store, run: store.delete_run(run),
+    "purged": lambda store, run: (store.delete_run(run), store.purge(deleted_days=0)),
+}
+
+
+def append(store: Store, run: str, *, replace: bool = False) -> None:
+    with store.writer(run, replace=replace) as writer:
+        writer.append(batch(range(3, 5), loss=[2.0] * 2))
+        writer.commit()
+
+
+def everything(store: Store, run: str) -> dict[str, object]:
+    """Return all that is remembered, as it is told."""
+    asked = {
+        "run": lambda: store.run(run),
+        "version": lambda: store.version(run),
+        "newest": store.version,
+        "lanes": lambda: store.lanes(run),
+        "judged": store.judged,
+        "tags": lambda: [each.name for each in store.kept("tag")],
+        "alerts": lambda: [alert.id for alert in store.outbox.alerts(run)],
+    }
+    told: dict[str, object] = {}
+    for name, ask in asked.items():
+        try:
+            told[name] = ask()
+        except UnknownRun:
+            told[name] = None
+    return told
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_after_any_change_what_is_told_from_memory_is_what_is_stored(change, tmp_path):
+    with Store(tmp_path) as store:
+        run = store.create_run("one")
+        append(store, run)
+        store.save_diagnosis(run, "robust", 1, {"verdict": "healthy"})
+        store.keep("tag", "a", 1, run=run)
+        store.outbox.add([(Alert("a", run, {}, datetime.now(UTC)), [])])
+        before = everything(store, run)
+        change(store, run)
+        told = everything(store, run)
+        assert told != before
+    with Store(tmp_path) as store:
+        assert told == everything(store, run)
 
 
 def test_the_oldest_answers_go():
     memory = Remembered()
     for number in range(MAX_ANSWERS + 1):
-        memory.get(number, lambda: "kept")
-    assert memory.get(0, lambda: "made anew") == "made anew"
-    assert memory.get(MAX_ANSWERS, lambda: "made anew") == "kept"
+        memory.get((number,), lambda: "kept")
+    assert memory.get((0,), lambda: "made anew") == "made anew"
+    assert memory.get((MAX_ANSWERS,), lambda: "made anew") == "kept"
 
 
 def test_an_error_is_no_answer():
     memory = Remembered()
     with pytest.raises(ValueError, match="not now"):
-        memory.get("x", lambda: (_ for _ in ()).throw(ValueError("not now")))
-    assert memory.get("x", lambda: 1) == 1
+        memory.get(("x",), lambda: (_ for _ in ()).throw(ValueError("not now")))
+    assert memory.get(("x",), lambda: 1) == 1
 
 
 def test_every_change_is_seen_at_once(tmp_path):
