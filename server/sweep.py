@@ -38,8 +38,9 @@ def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> 
     too few values for a level, are left out, and said; those whose steps are other steps are counted, and said too.
     """
     store = service.store
-    names = {run.id: run.name for run in store.runs()}
-    ids = [run for run in dict.fromkeys(runs) if run in names]
+    heads = {run.id: run for run in store.runs(dict.fromkeys(runs))}
+    ids = [run for run in dict.fromkeys(runs) if run in heads]
+    names = {run: heads[run].name for run in ids}
     curves = {run: points[0] for run, points in store.sparklines(ids, result).items()}
     ends = {run: end_of(points) for run, points in curves.items()}
     rows, reports = light_rows(store, ids)
@@ -50,14 +51,14 @@ def sweep_of(service: Service, runs: Sequence[str], *, result: str = "loss") -> 
     kept = [run for run in ids if run not in out]
     results = [ends.get(run) for run in kept]
     table = pd.DataFrame([rows[run] for run in kept], index=pd.Index(kept, name="run"))
-    down = _broken(service, kept)
+    down = broken_of([heads[run] for run in kept], store.diagnoses(kept, service.settings.profile, critical=True))
     table = table.assign(**{RESULT: results, NAME: [names[run] for run in kept], BROKE: [run in down for run in kept]})
     told = sweep([rows[run] for run in kept], results, lower_is_better=lower_is_better(result))
     counted = [run for run, value in zip(kept, results, strict=True) if value is not None]
     unequal = other_steps({run: why for run, why in found.items() if run not in out}, called)
     said = (*unequal, *_without(len(kept) - len(counted) - len(short)))
     said += _about(TOO_SHORT, short, names, least=LEAST_LEVEL) + _about(DOWN, [run for run in counted if run in down], names)
-    said += _other_lengths(service, counted)
+    said += _other_lengths([heads[run].last_step for run in counted])
     return replace(told, left=left_out(out, called), notes=(*said, *told.notes)), table
 
 
@@ -96,15 +97,9 @@ def _about(template: str, runs: Sequence[str], names: Mapping[str, str], **gaps:
     return (Text(template, {"runs": few_named(runs, names), **gaps}),) if runs else ()
 
 
-def _broken(service: Service, runs: Sequence[str]) -> set[str]:
-    """Return the runs that broke down, as their diagnoses say: what they end at is no level."""
-    heads = service.store.runs(runs)
-    return broken_of(heads, service.store.diagnoses(runs, service.settings.profile))
-
-
-def _other_lengths(service: Service, runs: Sequence[str]) -> tuple[Text, ...]:
+def _other_lengths(last_steps: Sequence[int | None]) -> tuple[Text, ...]:
     """Say that results at the end are those of runs of other lengths, where they are."""
-    ends = [run.last_step for run in service.store.runs(runs) if run.last_step]
+    ends = [step for step in last_steps if step]
     if len(ends) < 2 or max(ends) < LONGER * min(ends):
         return ()
     return (Text(OTHER_LENGTHS, {"least": min(ends), "most": max(ends)}),)

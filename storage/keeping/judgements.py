@@ -33,10 +33,10 @@ class Judgements:
         which = None if ids is None else tuple(ids)
         return dict(self._warehouse.answer(("judged", profile, which), lambda cursor: briefs.judged(cursor, profile, which)))
 
-    def diagnoses(self, ids: Iterable[str], profile: str = "robust") -> dict[str, dict[str, Any]]:
-        """Return the kept diagnosis of each of the runs that has one, by run id."""
+    def diagnoses(self, ids: Iterable[str], profile: str = "robust", *, critical: bool = False) -> dict[str, dict[str, Any]]:
+        """Return the kept diagnosis of each of the runs that has one, by run id; critical: of those alone that may be."""
         with self._warehouse.reading() as cursor:
-            return briefs.diagnoses(cursor, ids, profile)
+            return briefs.diagnoses(cursor, ids, profile, critical=critical)
 
     def save_diagnosis(self, run_id: str, profile: str, version: int, diagnosis: Mapping[str, Any]) -> None:
         """Keep the diagnosis of a run under a profile of thresholds, made for `version` of its data. Raises UnknownRun."""

@@ -108,6 +108,13 @@ def test_curves_differences_and_ratios_are_drawn(shop, app, view):
     assert not app("compare", runs=f"{a},{b}", view=view).exception
 
 
+@pytest.mark.parametrize(("view", "value"), [("difference", 10.0), ("ratio", 1.1)])
+def test_a_difference_is_in_percent_and_a_ratio_is_a_factor(shop, view, value):
+    told = compare.comparison(shop, list(two(shop, shift=1.1)))
+    frame = compare_frames.lines(told, view, smooth=False)
+    assert frame.loc[frame["order"] == 1, "y"].to_numpy() == pytest.approx(value, rel=0.01)
+
+
 def test_more_than_eight_runs_become_small_multiples(shop, app):
     runs = [take(shop, log(rate=f"0.000{n}", shift=1 + n / 100), f"{n}.log") for n in range(1, 10)]
     test = app("compare", runs=",".join(runs))
@@ -151,7 +158,9 @@ def test_an_unknown_run_is_named_and_the_rest_shown(shop, app):
 
 def test_the_same_run_twice_is_one(shop, app):
     a = take(shop, log(), "a.log")
-    assert not app("compare", runs=f"{a},{a}").exception
+    test = app("compare", runs=f"{a},{a}")
+    assert not test.exception
+    assert "One run alone" in words(test)
 
 
 def test_runs_without_anything_in_common_are_a_sentence(shop, app):
