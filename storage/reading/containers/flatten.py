@@ -49,8 +49,8 @@ def _few_numbers(items: list[Any]) -> bool:
 
 def spread(structure: Structure, rows: pa.StructArray, columns: dict[str, pa.Array], prefix: str = "") -> None:
     """Add the fields of a struct to the columns, nested ones joined with `/`, lists of numbers as `name/0`, …"""
-    for index, (key, kind) in enumerate(structure.items()):
-        array, name = pc.struct_field(rows, [index]), f"{prefix}{key}"
+    for (key, kind), array in zip(structure.items(), rows.flatten(), strict=True):
+        name = f"{prefix}{key}"
         if isinstance(kind, dict):
             spread(kind, array, columns, f"{name}/")
         elif isinstance(kind, list):
