@@ -20,7 +20,7 @@ from analysis.machine import hardware
 from analysis.over import ENDED, ENDED_EARLY
 from analysis.prices import Price, PriceTable, price_table
 from analysis.segment import Segment
-from analysis.time_left import Estimate, FailureRate, time_left, why_unknown
+from analysis.time_left import Estimate, FailureRate, no_time, time_left, why_unknown
 from analysis.wall import AS_WHAT_IS_LEFT
 from messages import N_, Text
 
@@ -99,7 +99,8 @@ class CostReport:
 
     left: seconds to go, or None with `why` no number. total: seconds of the whole run (p10, p50, p90), None where not known.
     warnings: about the budget. missing: what is needed for an amount that is not there. of_no_use: why it is so to finish
-    the run, None where nothing says so; the time left holds if it is finished all the same.
+    the run, None where nothing says so; the time left holds if it is finished all the same. timeless: what the log lacks
+    where it does not tell the time so far.
     """
 
     model: CostModel
@@ -110,6 +111,7 @@ class CostReport:
     warnings: tuple[Text, ...] = ()
     missing: tuple[Text, ...] = ()
     of_no_use: Text | None = None
+    timeless: Text | None = None
 
     @property
     def elapsed(self) -> float | None:
@@ -143,6 +145,7 @@ class CostReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form that `cost --json` prints."""
+        book = self.book
         return {
             "epoch_time_meaning": self.epoch.meaning if self.epoch else None,
             "epoch_time_assumed": self.epoch.assumed if self.epoch else None,
@@ -151,6 +154,7 @@ class CostReport:
             "epoch_time_minutes": _minutes(self.epoch),
             "elapsed_s": self.elapsed,
             "elapsed_source": self.book.source.to_dict() if self.book else None,
+            "elapsed_unknown": self.timeless.to_dict() if self.timeless else None,
             "remaining_s": _left_dict(self.left),
             "remaining_unknown": self.why.to_dict() if self.why else None,
             "over": self.over,
@@ -158,8 +162,8 @@ class CostReport:
             "total_s": self.total[1] if self.total else None,
             "total_range_s": dict(zip(("p10", "p50", "p90"), self.total, strict=True)) if self.total else None,
             "cost": self._amounts(),
-            "waste": [_item_dict(item, self.model) for item in self.book.waste] if self.book else None,
-            "goodput": self.book.goodput if self.book else None,
+            "waste": [_item_dict(item, self.model) for item in book.waste] if book and book.goodput is not None else None,
+            "goodput": book.goodput if book else None,
             "notes": [note.to_dict() for note in self.notes],
             "warnings": [text.to_dict() for text in self.warnings],
             "missing": [text.to_dict() for text in self.missing],
@@ -275,7 +279,14 @@ def cost_report(
     book = ledger(segments, findings=findings, meaning=meaning)
     report = CostReport(model, epoch, book, left, why, missing=_missing(model))
     no_use = None if report.over or not segments else of_no_use(current_launch(segments), findings)
-    return replace(report, warnings=_warnings(report), of_no_use=no_use)
+    return replace(report, warnings=_warnings(report), of_no_use=no_use, timeless=None if book else _timeless(segments, epoch))
+
+
+def _timeless(segments: Sequence[Segment], epoch: EpochTime | None) -> Text | None:
+    """Say what a log without a time so far lacks; None without a step."""
+    if not segments or not len(current_launch(segments)):
+        return None
+    return epoch.text if epoch is not None and epoch.reading is None else no_time(current_launch(segments))
 
 
 def _missing(model: CostModel) -> tuple[Text, ...]:

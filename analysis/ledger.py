@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.findings import Finding
-from analysis.intervals import LEAP
+from analysis.intervals import LEAP, LEAST_UNITS, Wall
 from analysis.lost import diverged, lost_row
 from analysis.over import finished
 from analysis.pace import HANG, HICCUP, PAUSE, RESTART, START_UP, Pace, pace
@@ -32,16 +32,19 @@ PARTS = {
     "productive": N_("Productive"),
 }
 SENTENCES = {
-    "lost_steps": N_("{amount:.3g} {unit} ({share:.1%}) went into steps that were done again, from step {step:,}"),
-    "dead_gaps": N_("{amount:.3g} {unit} ({share:.1%}) were silent before a restart, the longest before step {step:,}"),
-    "hangs": N_("{amount:.3g} {unit} ({share:.1%}) it hung, longest at step {step:,}"),
-    "slow": N_("{amount:.3g} {unit} ({share:.1%}) were lost by steps slower than the steady step, most around step {step:,}"),
-    "pauses": N_("{amount:.3g} {unit} ({share:.1%}) were pauses for evaluations and checkpoints, longest at step {step:,}"),
-    "spikes": N_("{amount:.3g} {unit} ({share:.1%}) went into making good a jump of the loss, around step {step:,}"),
-    "after_nan": N_("{amount:.3g} {unit} ({share:.1%}) it trained on after the loss was NaN, from step {step:,}"),
-    "diverged": N_("{amount:.3g} {unit} ({share:.1%}) it trained on after the loss had gone up for good, from step {step:,}"),
-    "start_up": N_("{amount:.3g} {unit} ({share:.1%}) were starting up, before step {step:,}"),
+    "lost_steps": N_("{time} ({share:.1%}) went into steps that were done again, from step {step:,}"),
+    "dead_gaps": N_("{time} ({share:.1%}) were silent before a restart, the longest before step {step:,}"),
+    "hangs": N_("{time} ({share:.1%}) it hung, longest at step {step:,}"),
+    "slow": N_("{time} ({share:.1%}) were lost by steps slower than the steady step, most around step {step:,}"),
+    "pauses": N_("{time} ({share:.1%}) were pauses for evaluations and checkpoints, longest at step {step:,}"),
+    "spikes": N_("{time} ({share:.1%}) went into making good a jump of the loss, around step {step:,}"),
+    "after_nan": N_("{time} ({share:.1%}) it trained on after the loss was NaN, from step {step:,}"),
+    "diverged": N_("{time} ({share:.1%}) it trained on after the loss had gone up for good, from step {step:,}"),
+    "start_up": N_("{time} ({share:.1%}) were starting up, before step {step:,}"),
 }
+AMOUNT = N_("{amount:.3g} {unit}")
+COARSE = N_("the clock counts in steps of {seconds:g} s: losses shorter than {least:g} s are not seen")
+SEEN = 0.01  # share of the whole from which a loss that the clock does not resolve is worth a word
 JUMPS = frozenset({"spike", "spike_unrecovered", "spike_cluster"})
 SINCE = frozenset({"lost_steps", "after_nan", "diverged"})  # parts that are told by where they began
 DONE = 0.99  # share of the plan from which a launch counts as finished: what comes after it does not undo it
@@ -65,29 +68,35 @@ class Item:
     def sentence(self) -> Text:
         """Return the part as a sentence with its amount, its share and its place."""
         amount, unit = readable(self.seconds)
-        return Text(SENTENCES[self.name], {"amount": amount, "unit": Text(unit), "share": self.share, "step": self.step or 0})
+        return self.told(Text(AMOUNT, {"amount": amount, "unit": Text(unit)}))
+
+    def told(self, time: Text) -> Text:
+        """Return the part as a sentence with its `time` in those words."""
+        return Text(SENTENCES[self.name], {"time": time, "share": self.share, "step": self.step or 0})
 
 
 @dataclass(frozen=True)
 class Ledger:
     """Where `seconds` went: one item for each of PARTS that has any, in that order; source: what told the time.
 
-    notes: what the clock can't tell or what was not believed.
+    notes: what the clock can't tell or what was not believed. resolved: the log tells the time of two stretches at least that
+    its clock resolves, so that a loss would be seen.
     """
 
     seconds: float
     items: tuple[Item, ...]
     source: Text
     notes: tuple[Text, ...] = ()
+    resolved: bool = True
 
     def part(self, name: str) -> float:
         """Return the seconds of one part, 0 where there are none."""
         return next((item.seconds for item in self.items if item.name == name), 0.0)
 
     @property
-    def goodput(self) -> float:
-        """Return the productive share of the time, 0…1."""
-        return self.part("productive") / self.seconds
+    def goodput(self) -> float | None:
+        """Return the productive share of the time, 0…1; None where no loss was found and none could be seen."""
+        return self.part("productive") / self.seconds if self.resolved or self.waste else None
 
     @property
     def waste(self) -> tuple[Item, ...]:
@@ -134,8 +143,22 @@ def ledger(segments: Sequence[Segment], *, findings: Sequence[Finding] = (), mea
     items = tuple(
         Item(name, spent[name], spent[name] / whole, most.get(name, (0, None))[1]) for name in PARTS if spent[name] > 0
     )
-    notes = {note.render(): note for part in parts for note in part.pace.wall.notes}
-    return Ledger(whole, items, parts[-1].pace.wall.text, tuple(notes.values()))
+    walls = [part.pace.wall for part in parts]
+    notes = {note.render(): note for known in walls for note in (*known.notes, *_coarseness(known))}
+    return Ledger(whole, items, walls[-1].text, tuple(notes.values()), any(map(_resolved, walls)))
+
+
+def _resolved(known: Wall) -> bool:
+    """Say whether two stretches at least of a launch are told that are long enough for its clock."""
+    return len(known) > 1 and float(known.seconds.sum()) >= 2 * LEAST_UNITS * known.unit_s
+
+
+def _coarseness(known: Wall) -> tuple[Text, ...]:
+    """Say from which length on the clock of a launch sees a loss, where that is much of what it tells."""
+    least = LEAST_UNITS * known.unit_s
+    if not _resolved(known) or least < SEEN * float(known.seconds.sum()):
+        return ()
+    return (Text(COARSE, {"seconds": known.unit_s, "least": least}),)
 
 
 def _part(segment: Segment, known: Pace) -> _Part:

@@ -24,6 +24,7 @@ from messages import N_, Text
 
 BLOCKS, WINDOWS, DRAWS = 64, 8, 1000
 FEW = 24  # intervals of a launch below which those of the launch before are used too
+FEW_ROWS = 3  # of a launch below which nothing shows how steady it is
 FLOOR = 0.005  # relative: what even the smoothest past does not show of the future
 DRIFT = 0.03  # relative: by how much a pace comes to change over a launch, of real logs (bench/cost.py --logs)
 FEW_SPREAD = 0.15  # relative: of one interval, where there are too few to see how they differ
@@ -34,6 +35,7 @@ ADD_A_FIELD = N_(
     "or the time since the start"
 )
 UNCLEAR_TIME = N_("the log prints `time` and not of what: name it step_time (seconds a step) or elapsed_time")
+FIRST = N_("a first estimate only: lines so far: {rows:,}")
 NOT_COVERED = N_("failures to come are not included")
 OUTAGE = N_("{hours:.2g} hours of hangs and restarts are taken not to come back")
 PAST_SLOW = N_("a slow stretch of {hours:.2g} hours is over and taken not to come back")
@@ -95,6 +97,8 @@ def time_left(
     elif left is not None:
         estimate = _undecided(segment, left, meaning)
     estimate = estimate or _printed(segment, left)
+    if estimate is not None and len(segment) < FEW_ROWS:
+        estimate = replace(estimate, notes=(Text(FIRST, {"rows": len(segment)}), *estimate.notes))
     return _with_failures(estimate, failures) if estimate and failures else estimate
 
 
@@ -115,8 +119,13 @@ def why_unknown(segments: Sequence[Segment], *, meaning: str | None = None, tota
         return Text(N_("the log does not say how many steps are planned"))
     told = any(segment.has(name) for name in SOURCES if name not in ("time", "epoch_time_minutes"))
     if pace(segment, meaning) is None and not told:
-        return Text(UNCLEAR_TIME if segment.has("time") else ADD_A_FIELD)
+        return no_time(segment)
     return Text(N_("only the first steps are known so far, and they hold the start-up"))
+
+
+def no_time(segment: Segment) -> Text:
+    """Say what a log that does not tell the time lacks."""
+    return Text(UNCLEAR_TIME if segment.has("time") else ADD_A_FIELD)
 
 
 def _same_run(segments: Sequence[Segment], meaning: str | None) -> list[Pace]:
@@ -295,7 +304,9 @@ def _printed(segment: Segment, left: float | None) -> Estimate | None:
         if left and len(rows) >= 8:
             todo = left + segment.steps()[-1] - segment.steps()[rows]
             pace_now = values[rows[todo > 0]] / todo[todo > 0]
-            low, high = (float(value) * left for value in np.nanpercentile(pace_now[len(pace_now) // 2 :], [10, 90]))
+            lately = pace_now[len(pace_now) // 2 :]
+            lately = lately[np.isfinite(lately)]  # a row may print no step
+            low, high = (float(value) * left for value in np.percentile(lately, [10, 90])) if len(lately) else (now, now)
         low, high = min(low, now), max(high, now)
         text = Text(N_("remaining time as printed"))
         return Estimate(low, now, high, text, low, high, (Text(NOT_COVERED),))

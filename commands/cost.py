@@ -56,6 +56,8 @@ def _print_costs(run: str, answer: dict[str, Any]) -> None:
     elapsed = answer["elapsed_s"]
     source = f" ({answer['elapsed_source']})" if answer["epoch_time_assumed"] else ""
     click.echo(f"{run}: {_hours(elapsed)} so far{source}" if elapsed is not None else f"{run}: the log does not tell the time")
+    if answer["elapsed_unknown"] and answer["elapsed_unknown"] != answer["remaining_unknown"]:
+        click.echo(f"  {answer['elapsed_unknown']}")
     if answer["of_no_use"]:
         click.echo(f"  {answer['of_no_use']}")
     if answer["over"]:

@@ -13,6 +13,7 @@ from storage.types import Run
 from ui import all_costs, axes, beginner, checkpoints, cost_charts, costs, html, inputs, launches, logging_costs, state
 from ui.text import _, say
 from ui.verdict import definitions
+from ui.words import first_up
 
 TITLE = N_("Time & cost")
 ICON = ":material/payments:"
@@ -155,11 +156,14 @@ def _one(run: Run, wishes: Wishes) -> None:
 
 def _ledger(run: Run, told: Costs) -> None:
     html.section(_("Where the time went"))
-    parts = costs.parts(told)
-    if not len(parts):
-        html.quiet(say(told.report.why) if told.report.why else "")
+    if told.report.book is None:
+        html.quiet(first_up(say(told.report.timeless)) if told.report.timeless else "")
+        return
+    if told.report.book.goodput is None:
+        html.quiet(_("The log tells too little of the time to say how it was spent."))
         return
     beginner.explain("ledger")
+    parts = costs.parts(told)
     spec = cost_charts.ledger(_("Part"), _("Time"), _("Share"), costs.unit_of(told)[0])
     alt = " ".join(costs.largest(told)) or _("All of the time was productive.")
     st.vega_lite_chart(spec={**spec, "datasets": {cost_charts.PARTS: parts}}, key="ledger", alt=alt, width="stretch")

@@ -132,6 +132,8 @@ def costs(
     current = current_launch(segments) if segments else None
     no_loss = Text(N_("there is no training step yet"))
     loss = forecast(current, total_steps=wishes.total_steps) if current is not None and len(current) else no_loss
+    if told.over and told.left is not None and isinstance(loss, Forecast):
+        loss = Text(N_("the plan is done, its last value stands in the log"))
     left_hours = model.gpu_hours(told.left.p50) if told.left else None
     return Costs(
         told,

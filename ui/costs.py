@@ -15,6 +15,7 @@ from analysis.cost import CostReport
 from analysis.forecast import Forecast
 from analysis.ledger import PARTS, Item
 from analysis.time_left import Estimate
+from messages import verbatim
 from server.costs import Costs, Outlook, outlook
 from server.totals import Paid
 from storage.types import Run
@@ -92,7 +93,8 @@ def dated(ends: tuple[datetime, datetime, datetime], last: datetime) -> str:
     gaps = {"date": when(middle) if near["early"] == near["late"] else span, "last": when(last)}
     worth = outlook(middle, last)
     if worth is Outlook.PASSED:
-        return _("If it had gone on, it would have been done {date}: its last line is from {last}.").format(**gaps)
+        words = _("If it had gone on, it would have been done {date} by the clock of the log: its last line is from {last}.")
+        return words.format(**gaps)
     if worth is Outlook.SILENT:
         return _("If it goes on, it is done {date}: its last line is from {last}.").format(**gaps)
     return _("Done {date}.").format(**gaps)
@@ -121,7 +123,7 @@ def _amounts(costs: Costs) -> str:
 def _lost(costs: Costs) -> str:
     """Return what share of the time was lost, its price, and to what most of it, in a sentence."""
     book, model = costs.report.book, costs.report.model
-    if book is None:
+    if book is None or book.goodput is None:
         return ""
     if not book.waste or book.goodput > 0.9995:
         return _("All of the time was productive.")
@@ -164,7 +166,7 @@ def strip(costs: Costs) -> Iterator[str]:
         note = _("{kg} kg CO₂").format(kg=number(co2, digits=3)) if co2 is not None else ""
         source = dict(model.sources).get("energy")
         yield figure(_("Energy in all"), f"{number(kwh, digits=3)} kWh", note, title=say(source) if source else "")
-    if report.book is not None:
+    if report.book is not None and report.book.goodput is not None:
         yield figure(
             _("Productive"), percent(report.book.goodput, digits=1), title=_("Share of the time that moved the run on")
         )
@@ -192,7 +194,10 @@ def _behind(unit: str) -> str:
 
 def _took(seconds: float) -> str:
     """Return how long a part took, short ones with decimals."""
-    return duration(seconds) if seconds >= 60 else number(seconds, digits=3) + _behind("second")
+    if seconds >= 600:
+        return duration(seconds)
+    unit, size = ("minute", 60.0) if seconds >= 60 else ("second", 1.0)
+    return number(seconds / size, digits=3) + _behind(unit)
 
 
 def parts(costs: Costs) -> pd.DataFrame:
@@ -271,7 +276,8 @@ def _gpu_hours(value: float | None) -> str:
 
 def largest(costs: Costs) -> list[str]:
     """Return the three largest wastes as sentences."""
-    return [as_sentence(say(item.sentence)) for item in costs.report.book.waste[:3]] if costs.report.book else []
+    waste = costs.report.book.waste[:3] if costs.report.book else ()
+    return [as_sentence(say(item.told(verbatim(_took(item.seconds))))) for item in waste]
 
 
 def basis(costs: Costs) -> list[tuple[str, str]]:

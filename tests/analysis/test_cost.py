@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from analysis.cost import CostModel, cost_model, cost_report
 from analysis.prices import PriceTableError, price_table
-from analysis.segment import Segment
-from analysis.time_left import FailureRate
+from analysis.segment import Segment, split_segments
+from analysis.time_left import FailureRate, time_left
 
 
 def run(count: int = 100, total: int | None = 400, config: dict | None = None, **columns: object) -> Segment:
@@ -135,6 +136,24 @@ def test_zero_progress_and_nothing_at_all_are_said() -> None:
     first = cost_report([run(count=1, step_time_seconds=30.0)], CostModel(gpus=1, price=1))
     assert first.left is None
     assert "only the first steps" in first.why.render()  # type: ignore[union-attr]
+
+
+def test_a_printed_time_left_beside_rows_without_a_step_has_a_range() -> None:
+    step = pa.array([0 if i % 2 else None for i in range(20)], pa.int64())
+    left = pa.array([60.0] * 20)
+    table = pa.table(
+        {
+            "step": step,
+            "total_steps": pa.array([1.0] * 20),
+            "remaining_seconds": left,
+            "line": list(range(1, 21)),
+            "segment": pa.array([0] * 20, pa.int32()),
+            "kind": ["train"] * 20,
+        }
+    )
+    estimate = time_left(split_segments(table, events=[]))
+    assert estimate is not None
+    assert (estimate.p10, estimate.p50, estimate.p90) == (60.0, 60.0, 60.0)
 
 
 def test_a_failure_rate_adds_its_time() -> None:

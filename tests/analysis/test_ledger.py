@@ -154,6 +154,26 @@ def test_a_finished_launch_is_not_undone_by_the_next_one_and_an_unfinished_one_i
     assert found.part("lost_steps") == pytest.approx(240)
 
 
+@pytest.mark.parametrize(
+    ("lines", "minutes_a_line", "told"),
+    [(1, 25, False), (10, 0.4, False), (10, 2, True)],
+)
+def test_a_share_is_productive_only_where_a_loss_could_be_seen(lines, minutes_a_line, told, tmp_path: Path) -> None:
+    line = "Epoch:[1/1]({}/10000), loss: 7.2, logits_loss: 7.2, aux_loss: 0.0, lr: 0.0005, epoch_time: {}.0min\n"
+    left = (int(minutes_a_line * (100 - i)) for i in range(1, lines + 1))
+    text = "".join(line.format(100 * i, value) for i, value in enumerate(left, 1))
+    found = ledger(segments(text, tmp_path), meaning="remaining")
+    assert found is not None
+    assert (found.goodput is not None) == told
+    assert any("shorter than 180 s are not seen" in note.render() for note in found.notes) == told
+
+
+def test_one_step_time_shows_no_loss_either() -> None:
+    lone = ledger([rows(1, step_time_seconds=np.array([2.0]))])
+    assert lone is not None
+    assert lone.goodput is None
+
+
 def test_without_a_clock_there_is_no_ledger() -> None:
     assert ledger([]) is None
     assert ledger([Segment(0, pd.DataFrame({"step": [1.0, 2.0], "loss": [3.0, 2.0]}))]) is None

@@ -82,6 +82,38 @@ def test_what_is_missing_is_said(shop, app):
     assert "The log does not say how many GPUs it ran on" in said
 
 
+def test_one_amount_of_time_has_one_unit_on_the_page(shop, app):
+    run = take(shop, printed(timed(plan=2000, seed=1, fault="hang").until(0.6), "jsonl"), "a.log")
+    told = shop.cost(run, Wishes())
+    said, table = costs.largest(told), costs.ledger_table(told, shop.store.run(run))
+    assert len(said) > 1
+    assert all(sentence.split(" (")[0] in table for sentence in said)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh_CN"])
+def test_a_log_without_a_time_names_the_field_even_when_it_is_done(shop, app, lang):
+    text = "".join(f'{{"step": {i}, "total_steps": 60, "loss": {3 - i / 100}}}\n' for i in range(1, 61))
+    said = words(app("cost", run=take(shop, text, "a.log"), lang=lang))
+    assert "step_time" in said
+    assert ("Done" in said) if lang == "en" else ("已完成" in said)
+
+
+def test_the_end_of_a_run_that_is_done_is_not_foretold(shop, app):
+    run = take(shop, printed(timed(plan=2000, seed=1), "jsonl"), "a.log")
+    said = words(app("cost", run=run))
+    assert "the plan is done, its last value stands in the log" in said
+    assert "expected at the end" not in said
+
+
+def test_one_line_is_a_first_estimate_and_shows_no_productive_share(shop, app):
+    header = "Model Params: 25.8M\nTrainable Params: 25.8M\n"
+    line = "Epoch:[1/1](100/10000), loss: 7.2, logits_loss: 7.2, aux_loss: 0.0, lr: 0.0005, epoch_time: 2500.0min\n"
+    said = words(app("cost", run=take(shop, header + line, "a.log")))
+    assert "a first estimate only: lines so far: 1" in said
+    assert "too little of the time to say how it was spent" in said
+    assert "productive." not in said
+
+
 def test_the_meaning_of_epoch_time_can_be_chosen(shop, app):
     run = take(shop, printed(timed(plan=1500, seed=1, habit="slow_steps").until(0.7), "minimind"), "a.log")
     assert "epoch_time is what is left of the epoch" in words(app("cost", run=run))
