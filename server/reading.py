@@ -12,6 +12,7 @@ from storage.intake.origins import holder, is_there
 from storage.intake.places import unrotated
 from storage.intake.watch import Watcher
 from storage.keeping.sources import SETTLED, STREAM, Source
+from storage.reading.decode import EMPTY
 from storage.store import Store, UnknownRun
 from storage.types import UnreadableLog
 
@@ -95,10 +96,16 @@ def _read_by_watching(store: Store, watcher: Watcher, path: str) -> list[Read]:
         if log.problem is not None:
             found.append(Read(log.base, error=log.problem.code, message=log.problem.message))
         elif not log.sources:
-            found.append(Read(log.base, error="no_metrics", message=Text(NOTHING_FOUND)))
+            found.append(_nothing(log.base))
         elif not is_there(store, log.sources[-1]):
             found.append(Read(log.base, error="deleted", message=Text(DELETED)))
         else:
             run = log.sources[-1].job or log.sources[-1].run
             found.append(Read(log.base, run, known=before.get(run) == store.version(run)))
     return found
+
+
+def _nothing(path: str) -> Read:
+    """Return what is said of a file that holds nothing to store; of an empty one the same as where it is named alone."""
+    empty = os.path.isfile(path) and not os.path.getsize(path)
+    return Read(path, error="empty" if empty else "no_metrics", message=Text(EMPTY if empty else NOTHING_FOUND))

@@ -237,3 +237,13 @@ def test_check_takes_thresholds_and_says_which_there_are(tmp_path):
     assert refused == 4
     assert "two_of_four" in answer["message"]
     assert run("check", log, "--threshold", "spike.z=8")[0] == code
+
+
+def test_an_empty_file_is_answered_alike_by_its_name_and_in_its_folder(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "empty.log").touch()
+    answers = [
+        run("ingest", path, "--data-dir", tmp_path / "data") for path in (tmp_path / "logs" / "empty.log", tmp_path / "logs")
+    ]
+    assert answers[0] == answers[1]
+    assert answers[0][1][0]["error"] == "empty"

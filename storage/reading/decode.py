@@ -24,6 +24,7 @@ BLOCK = 1 << 22  # bytes decoded at a time
 LINE_LIMIT = 1 << 20  # bytes of one line that are kept
 HEAD = 16  # bytes that tell packing and encoding
 MAX_CUTS = 100
+EMPTY = N_("The file is empty. Was it uploaded before the training wrote anything?")
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BACKSPACES = re.compile(rb"\x08+")
 _KEPT_ENDS = re.compile(rb"([\r\n])")
@@ -142,7 +143,7 @@ class Decoder:
         self._pending.clear()
         self.lines += self._open_line
         if not self.bytes or (self._unpacker is not None and not self._unpacker.unpacked):
-            raise UnreadableLog("empty", Text(N_("The file is empty. Was it uploaded before the training wrote anything?")))
+            raise UnreadableLog("empty", Text(EMPTY))
 
     def _open(self) -> bytes:
         head, self._head = self._head or b"", None

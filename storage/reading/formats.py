@@ -51,7 +51,7 @@ NUMBER = r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]
 VALUE = rf"(?:{NUMBER}|[+-]?(?i:nan|inf|infinity))"
 HINTS = (
     r"(?i)(?:loss|ppl|perplexity|\bacc|accuracy|reward|miou|bleu|\bf[0-9]\b|\bwer\b|\blr\b|learning.?rate|grad|xent|nll|entropy|\bkl|"
-    r"throughput|tok(?:ens)?/s|samples?/s|mfu|tflop|损失|学习率|梯度|困惑度|准确率|奖励|吞吐)"
+    r"throughput|tok(?:ens)?/s|samples?/s|mfu|tflop|verlust|lernrate|损失|学习率|梯度|困惑度|准确率|奖励|吞吐)"
 )
 SHORT = 1 << 15  # bytes of a text that is searched before patterns are made ready for it
 _MACRO = re.compile(r"\{([a-z][a-z0-9_]*)\}")

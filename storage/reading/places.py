@@ -7,6 +7,7 @@ from storage.reading.fields import Builder
 
 _FRACTION = re.compile(r"\s*(?:/|\bof\b)\s*$")
 _RANK = re.compile(r" *[0-9]{1,4}: ")  # srun --label
+_OF_RANK = re.compile(r"^(?:train(?:er|ing)?|worker|process|eval|valid)[ _](?=rank$)", re.IGNORECASE)  # never `lora rank`
 _BAR = re.compile(  # a progress bar: percent, steps, clocks and pace
     r"(?P<percent>\d+)%\|[^|]*\|\s*(?P<step>\d[\d,.]*)(?:[kKM]?)/(?P<total>\d[\d,.]*)(?:[kKM]?) *\["
     r"(?:(?P<elapsed_seconds>[\d:]+)<(?P<remaining_seconds>[\d:]+)(?:, *(?P<pace>[\d.]+)(?P<unit>s/it|it/s))?)?"
@@ -126,7 +127,7 @@ def _place(
 ) -> str | None:
     """Return what a number says of its line's place: `step`, `epoch`, `rank` or nothing; `total` = a fraction."""
     if pair.name is not None:
-        place = columns.resolve(_EVAL_POSITION.sub("", pair.name)).position
+        place = columns.resolve(_EVAL_POSITION.sub("", _OF_RANK.sub("", pair.name))).position
         if place in ("step", "epoch", "rank"):
             return place
         return "epoch" if total and pair.name.lower().startswith("train") and "epoch" not in builder.taken else None

@@ -47,8 +47,11 @@ _FILE_NAME = re.compile(r"\.(?:pyx?|ipynb|cpp|hpp|cuh?|cc|c|h|so|go|rs|jl|java|s
 
 
 def declared(line: str, found: list[tokens.Token], form: Form, spans: Mapping[str, tuple[int, int]]) -> Plan | Damage | None:
-    """Return the plan of a line that a format declares; `spans` are the character ranges of the pattern's groups."""
-    builder = Builder(form)
+    """Return the plan of a line that a format declares; `spans` are the character ranges of the pattern's groups.
+
+    Words behind its last number may be a name whose number was cut off, or a remark: such a plan is `worded`.
+    """
+    builder, tailed = Builder(form), False
     claimed = _claimed(found, spans)
     for token, name in claimed.items():
         if found[token].kind == "stamp" and name != "timestamp":
@@ -59,8 +62,7 @@ def declared(line: str, found: list[tokens.Token], form: Form, spans: Mapping[st
         understood = tokens.pairs(line, found)
         if understood.broken:
             return Damage(form.format, Text(N_("{value} is not a number"), {"value": understood.broken}))
-        if form.complete and re.search(r"[^\W\d]", understood.tail):
-            return Damage(form.format, Text(N_("the line breaks off")))
+        tailed = form.complete and re.search(r"[^\W\d]", understood.tail) is not None
         places.dates(builder, line, found, understood.pairs)
         for pair in sorted(_shared(line, found, understood.pairs), key=_precedence):
             known = pair.token in claimed or pair.token in builder.used
@@ -70,9 +72,9 @@ def declared(line: str, found: list[tokens.Token], form: Form, spans: Mapping[st
     fields = builder.result()
     if form.complete and any(_twice(f, fields) for f in fields):
         return Damage(form.format, Text(N_("two records in one line")))
-    return (
-        Plan(form.format, form.kind, fields, form.pattern, form.per_epoch, form.weak, form.open) if _measures(fields) else None
-    )
+    if not _measures(fields):
+        return None
+    return Plan(form.format, form.kind, fields, form.pattern, form.per_epoch, form.weak, form.open, worded=tailed)
 
 
 def _twice(one: Field, fields: tuple[Field, ...]) -> bool:

@@ -217,12 +217,22 @@ def number(token: Token) -> float:
 
 def timestamps(text: pa.Array) -> pa.Array:
     """Return wall clock texts such as `2023-08-15 14:30:21,5` as timestamp[ms]; an impossible date becomes null."""
+    text = _western(text)
     whole = pc.utf8_replace_slice(pc.utf8_slice_codeunits(pc.replace_substring(text, "/", "-"), 0, 19), 10, 11, " ")
     seconds = _seconds(whole)
     fraction = pc.utf8_replace_slice(pc.utf8_slice_codeunits(text, 19, 23), 0, 1, "0.")
     parts = pc.if_else(pc.equal(pc.utf8_length(text), 19), "0", fraction).cast(pa.float64())
     milliseconds = pc.round(pc.multiply(parts, 1000.0)).cast(pa.int64())
     return pc.add(pc.multiply(seconds.cast(pa.int64()), 1000), milliseconds).cast(pa.timestamp("ms"))
+
+
+def _western(text: pa.Array) -> pa.Array:
+    """Return wall clock texts with `2024-03-05 10:22:33` for `2024年3月5日 10:22:33` and `2024年3月5日10时22分33秒`."""
+    if not len(text) or "年" not in (text[0].as_py() or ""):
+        return text
+    spaced = pc.replace_substring_regex(pc.replace_substring_regex(text, "[年月]", "-"), "日 ?", " ")
+    parted = pc.replace_substring(pc.replace_substring_regex(spaced, "[时点分]", ":"), "秒", "")
+    return pc.replace_substring_regex(parted, r"\b([0-9])\b", r"0\1")
 
 
 def _seconds(text: pa.Array) -> pa.Array:
@@ -261,6 +271,8 @@ def _pattern_of(token: Token, before: str, alphabet: Alphabet) -> str:
         return pattern + _pattern_of(replace(token, kind="clock", text=clock), before, alphabet)
     if kind == "clock":
         return "[0-9]+" + ":[0-9]{2}" * text.count(":") + (r"\.[0-9]+" if "." in text else "")
+    if "年" in text:
+        return re.sub("[0-9]+", "[0-9]+", text)
     return re.sub(r"[.,]N+$", lambda end: rf"\{end.group()[0]}N+", re.sub("[0-9]", "N", text)).replace("N", "[0-9]")
 
 

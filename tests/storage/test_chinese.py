@@ -1,5 +1,6 @@
 """Names, units and punctuation of Chinese logs."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -66,3 +67,23 @@ def test_the_same_value_in_both_scripts_is_equal() -> None:
 )
 def test_prose_gives_no_row(lines: list[str]) -> None:
     assert read(lines) == []
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "{}年3月5日 10:22:{:02d}",
+        "[{}年03月05日 10:22:{:02d}]",
+        "{}年3月5日10时22分{}秒",
+        "[INFO] {}年3月5日 10点22分{:02d}秒 -",
+    ],
+)
+def test_a_chinese_date_is_the_wall_clock(stamp: str) -> None:
+    rows = read([f"{stamp.format(2024, i)} 步数: {i} 损失: {3 - i / 40:.4f}" for i in range(1, 40)])
+    assert [row["timestamp"] for row in rows] == [datetime(2024, 3, 5, 10, 22, i) for i in range(1, 40)]
+    assert [row["step"] for row in rows] == list(range(1, 40))
+
+
+def test_a_day_of_the_month_has_one_digit_or_two() -> None:
+    rows = read([f"2024年{m}月{d}日 10:22:33 步数: {m * 100 + d} 损失: 2.5" for m in (9, 10) for d in range(1, 29)])
+    assert [(row["timestamp"].month, row["timestamp"].day) for row in rows] == [(m, d) for m in (9, 10) for d in range(1, 29)]

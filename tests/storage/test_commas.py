@@ -79,3 +79,14 @@ def test_a_sentence_with_a_comma_between_the_rows_of_a_table_is_no_new_header() 
     lines = ["step,loss,lr", *(f"{i},2.5,0.001" if i % 3 else "reading a shard, prefetch is on" for i in range(1, 60))]
     found, report = losses(lines)
     assert (len(found), report.unparsed_count) == (40, 19)
+
+
+def test_a_table_with_german_heads_is_one() -> None:
+    rows, report = read("Schritt;Epoche;Verlust;Lernrate\n" + "".join(f"{i};1;{i % 10},25;0,0001\n" for i in range(1, 30)))
+    assert [(row["step"], row["epoch"], row["loss"], row["lr"]) for row in rows[:2]] == [(1, 1, 1.25, 1e-4), (2, 1, 2.25, 1e-4)]
+    assert (report.records, report.format) == (29, "csv")
+
+
+def test_german_words_in_a_line_are_names() -> None:
+    rows, _ = read("".join(f"Epoche 1 Schritt {i}: Verlust = {i % 10},25, Lernrate = 0,0001\n" for i in range(1, 30)))
+    assert [(row["step"], row["epoch"], row["loss"], row["lr"]) for row in rows[:2]] == [(1, 1, 1.25, 1e-4), (2, 1, 2.25, 1e-4)]

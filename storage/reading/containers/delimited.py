@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from messages import N_, Text
-from storage.reading import shapes, threads
+from storage.reading import columns, shapes, threads
 from storage.reading.arrays import whole
 from storage.reading.containers import kinds
 from storage.reading.containers.jsonl import METRIC
@@ -58,7 +58,7 @@ class Delimited:
         layout, share = find_layout(lines)
         if layout is None:
             return 0.0
-        known = any(METRIC.search(name) for name in numeric_names(lines, layout))
+        known = any(METRIC.search(name) or _trains(name) for name in numeric_names(lines, layout))
         if layout.header is None:
             return (0.6 if "loss" in layout.names or layout.names in (STAMPED, ALONE) else 0.3) * share
         return (0.95 if known and layout.delimiter != " " else 0.6 if known else 0.3) * share
@@ -256,3 +256,8 @@ def _read_slowly(lines: Lines, wanted: np.ndarray, layout: Layout) -> pa.Table:
         for column, cell in zip(columns, (row + [""] * width)[:width], strict=True):
             column.append(None if cell.strip() in NULLS else cell)
     return pa.table([pa.array(column, pa.string()) for column in columns], list(layout.names))
+
+
+def _trains(name: str) -> bool:
+    """Say whether a head in any language names a loss or a learning rate."""
+    return columns.resolve(name).role in ("loss", "eval_loss", "rate")
