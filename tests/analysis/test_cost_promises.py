@@ -53,6 +53,17 @@ def test_a_hang_or_a_restart_does_not_spoil_the_time_left(fault: str) -> None:
     assert estimates(0.5, fault)[0].max() <= 0.1
 
 
+def test_while_a_run_is_slow_both_ends_are_told() -> None:
+    found = time_left(read(printed(timed(plan=4000, seed=1, fault="slow").until(0.42), "jsonl")))
+    assert found is not None
+    assert found.if_returns is not None
+    assert found.if_lasts is not None
+    assert found.if_returns < found.p50 < found.if_lasts
+    healthy = time_left(read(printed(timed(plan=4000, seed=1).until(0.42), "jsonl")))
+    assert healthy is not None
+    assert (healthy.if_lasts, healthy.if_returns) == (None, None)
+
+
 @pytest.mark.parametrize("faulty", [False, True])
 def test_epoch_time_is_never_read_wrongly_and_undecided_only_where_another_run_prints_the_same(faulty: bool) -> None:
     answers, why = ask(40, faulty=faulty, explain=not faulty)
