@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from messages import N_, Text
 from storage.reading.containers.lines import Lines, Problem, Problems, arrow_texts, has, sample_lines
 from storage.reading.containers.objects import ObjectRows
-from storage.reading.containers.prefix import PREFIX
+from storage.reading.containers.prefix import PREFIX, stamp
 
 _VALUE = r"'\s*:\s*'?[-+]?(?:\d|\.\d|nan|inf|np\.|tensor|numpy|jnp\.|(?:Device)?Array\()"
 _MEASURES = rf"'(?:[\w./-]*loss|rewards?(?:/[^']*)?|(?:eval|test|train)_(?:runtime|[\w/.-]*(?:acc|score|f1|bleu)\w*)){_VALUE}"
@@ -37,6 +37,7 @@ _NON_FINITE = re.compile(rb"(?<=[:\[, ])(-?)(nan|inf)(?=\s*[,}\]])")
 _WORDS = ((b"None", b"null"), (b"True", b"true"), (b"False", b"false"))
 _GLUED = re.compile(rb"\d{1,3}%\|[^|]{0,400}\|\s*(\d{1,12})/(\d{1,12})\s*\[(?:([\d:]{4,20})<([\d:?]{1,20}))?")
 MAX_BEFORE = 1 << 14  # bytes of a line before a dict: bars that were drawn one behind the other, what a logger prints
+_RANK = re.compile(rb" {0,8}(\d{1,4}): |\[(?:rank|default)(\d{1,5})\]:")  # srun --label, torchrun
 _CLOCKS = ("elapsed_seconds", "remaining_seconds")
 _OWN_STEP = {"step", "global_step", "current_steps", "global_step/max_steps"}
 
@@ -90,7 +91,10 @@ class HfDict:
             self.problems.append(Problem(first_line + int(lines.number[piece]), lines.text(piece), problem.reason))
         self.problems.more += [first_line + lines.number[dicts.lines[more]] for more in self._objects.problems.more]
         self._objects.problems = Problems()
-        return None if table is None else self._placed(table, lines, dicts.lines, first_line)
+        if table is None:
+            return None
+        heads = _heads(table, lines, dicts)
+        return self._placed(heads, lines, dicts.lines, first_line)
 
     def finish(self) -> pa.Table | None:
         """Nothing is held back."""
@@ -178,6 +182,23 @@ def _dicts(lines: Lines) -> _Dicts:
     good = sound & (ends > begins)
     goes_on = lines.bytes[lines.ends[index] - 1] == ord(",")  # over several lines: json_blocks reads it
     return _Dicts(index[good], begins[good], ends[good], index[sound & direct & (ends == begins) & ~goes_on])
+
+
+def _heads(table: pa.Table, lines: Lines, dicts: _Dicts) -> pa.Table:
+    """Return the table with the wall clock and the rank that machines put in front of the dicts."""
+    row = table["line"].to_numpy()
+    starts, begins = lines.starts[dicts.lines][row], dicts.begins[row]
+    if (starts == begins).all():
+        return table
+    heads = [bytes(lines.block[start:begin]) for start, begin in zip(starts.tolist(), begins.tolist(), strict=True)]
+    ranks = [float(found[1] or found[2]) if (found := _RANK.match(head)) else None for head in heads]
+    for name, values in (
+        ("timestamp", pa.array([stamp(head) for head in heads], pa.string())),
+        ("rank", pa.array(ranks, pa.float64())),
+    ):
+        if name not in table.column_names and values.null_count < len(values):
+            table = table.append_column(name, values)
+    return table
 
 
 def _matches(lines: Lines, wanted: np.ndarray, pattern: str) -> np.ndarray:
