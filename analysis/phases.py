@@ -1,4 +1,4 @@
-"""The normal phases of a training run: warm-up, fast fall, slow fall, plateau, each with the steps it takes.
+"""The phases of a training run: warm-up, fast fall, slow fall, plateau, and a rise that lasts, each with its steps.
 
 A description of the rows there are, for the reader of a chart; the rules judge on their own, row by row.
 """
@@ -18,6 +18,8 @@ BLOCKS = 64
 LEAST_ROWS = 24
 LEAST_FALL = 0.03  # of the logarithm: less is no fall
 LATE = 0.15  # of the run, that a plateau must last to be one
+RISE_NOISE = 6  # times the noise of a block: the lowest of 64 blocks alone lies 2.4 below its level
+RISE_BLOCKS = 4  # that a rise must last: a spike is no phase
 
 WORDS = {
     "warmup": N_("Warm-up: the learning rate rises; a slow fall of the loss is normal"),
@@ -25,12 +27,13 @@ WORDS = {
     "slow_fall": N_("Slow fall: from {first:.4g} to {last:.4g}, which is the larger part of the work"),
     "plateau": N_("Plateau around {last:.4g}: small movements are normal after an adequate fall"),
     "flat": N_("No clear fall yet: the loss stays around {last:.4g}"),
+    "rise": N_("Rise: from {first:.4g} to {last:.4g}, and it has not come down again"),
 }
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase: kind is warmup, fast_fall, slow_fall, plateau or flat; first and last step (of `segment.steps()`)."""
+    """A phase: kind is warmup, fast_fall, slow_fall, plateau, flat or rise; first and last step (of `segment.steps()`)."""
 
     kind: str
     first_step: int
@@ -56,8 +59,13 @@ def _phases(segment: Segment) -> Iterator[Phase]:
     if known and known.warmup_end is not None and known.warmup_end > steps[0]:
         begin = min(int(np.searchsorted(steps, known.warmup_end)), len(steps) - 1)
         yield _phase("warmup", steps, levels, 0, begin)
-    if begin < len(steps) - 3:
-        yield from _falls(steps, levels, begin)
+    turn = _turn(levels, begin)
+    if turn - begin > 2:
+        yield from _falls(steps[: turn + 1], levels[:turn], begin)
+    elif turn < len(levels):
+        turn = begin
+    if turn < len(levels):
+        yield _phase("rise", steps, levels, turn, len(levels))
 
 
 def _blocks(segment: Segment, loss: Track) -> tuple[np.ndarray, np.ndarray]:
@@ -69,9 +77,25 @@ def _blocks(segment: Segment, loss: Track) -> tuple[np.ndarray, np.ndarray]:
     return steps, levels
 
 
+def _turn(levels: np.ndarray, begin: int) -> int:
+    """Return the block from which the loss rises and stays up to the end; the number of blocks where it does not."""
+    y = levels[begin:]
+    if len(y) <= RISE_BLOCKS:
+        return len(levels)
+    bar = max(LEAST_FALL, RISE_NOISE * _noise(y))
+    turn = int(np.flatnonzero(y <= y.min() + bar / 2)[-1]) + 1
+    last = y[-max(len(y) // 12, RISE_BLOCKS) :]
+    lasts = len(y) - turn >= RISE_BLOCKS and last.min() - y.min() >= bar
+    return begin + turn if lasts else len(levels)
+
+
+def _noise(levels: np.ndarray) -> float:
+    return max(float(np.median(np.abs(np.diff(levels, 2)))) / 1.65, 1e-4)
+
+
 def _falls(steps: np.ndarray, levels: np.ndarray, begin: int) -> Iterator[Phase]:
     y, t = levels[begin:], steps[begin:-1]
-    noise = max(float(np.median(np.abs(np.diff(y, 2)))) / 1.65, 1e-4)
+    noise = _noise(y)
     end = float(np.median(y[-max(len(y) // 12, 1) :]))
     if y[0] - end < max(LEAST_FALL, 4 * noise):
         yield _phase("flat", steps, levels, begin, len(levels))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from messages import Text
 from server import service
-from server.alerts.channels import FORMS, Channel, channels, used
+from server.alerts.channels import FORMS, Channel, channels, deleted_names, used
 from server.alerts.occurrences import Occurrence
 from server.alerts.rules import ENDED, FAILED, SET_WORDS, SICK, STOCK, AlertRule
 from storage.keeping import outbox
@@ -22,7 +22,8 @@ def history(most: int = SHOWN) -> list[str]:
     """Return the newest alerts as cards, the newest first."""
     found = state.store().outbox.alerts(most=most)
     there = {run.id for run in state.store().runs({alert.run for alert in found})} if found else set()
-    ways = {channel.id: channel.name for channel in channels(state.store())}
+    gone = {key: _("{name} (deleted)").format(name=name) for key, name in deleted_names(state.store()).items()}
+    ways = gone | {channel.id: channel.name for channel in channels(state.store())}
     on_the_way: dict[str, list[Delivery]] = {}
     for delivery in state.store().outbox.deliveries([alert.id for alert in found]) if found else ():
         on_the_way.setdefault(delivery.alert, []).append(delivery)

@@ -19,6 +19,7 @@ NAMES = {
     "slow_fall": N_("Slow fall"),
     "plateau": N_("Plateau"),
     "flat": N_("No fall yet"),
+    "rise": N_("Rise"),
 }
 
 

@@ -15,6 +15,7 @@ from server.alerts.rules import rules
 from storage.store import Store
 
 KIND = "alert_channel"
+DELETED = "alert_channel_deleted"  # the name that it had: what it sent or did not send is still told
 PER_HOUR = 10  # messages, unless a channel says otherwise
 MOST_CHANNELS, MAX_FIELD = 50, 2000
 SECURITY = {"starttls": 587, "tls": 465, "none": 25}  # how mail is sent, with the usual port
@@ -90,6 +91,11 @@ def channels(store: Store) -> list[Channel]:
     return sorted((one for one in found if one.kind in FORMS), key=lambda one: one.name.lower())
 
 
+def deleted_names(store: Store) -> dict[str, str]:
+    """Return by id the names that deleted channels had."""
+    return {one.name: str(one.data["name"]) for one in store.kept(DELETED, run="")}
+
+
 def used(store: Store) -> set[str]:
     """Return the ids of the channels that a rule uses that is on."""
     return {each for rule in rules(store) if rule.on for each in rule.channels} & {each.id for each in channels(store)}
@@ -107,7 +113,8 @@ def save(store: Store, channel: Channel, *, who: str = "") -> None:
 
 
 def delete(store: Store, channel: Channel) -> None:
-    """Delete a channel; `save` brings it back."""
+    """Delete a channel, all but its name; `save` brings it back."""
+    store.keep(DELETED, channel.id, {"name": channel.name})
     store.drop(KIND, channel.id)
 
 

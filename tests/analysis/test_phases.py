@@ -49,3 +49,29 @@ def test_a_flat_run_has_no_fall_and_a_short_one_no_phases() -> None:
     rng = np.random.default_rng(1)
     assert [phase.kind for phase in phases(run(loss=3 + 0.05 * rng.standard_normal(500)))] == ["flat"]
     assert phases(run(loss=np.linspace(4, 3, 10))) == ()
+
+
+def bent(rise: float, *, seed: int = 3) -> np.ndarray:
+    """Return a loss that falls to 2 over 600 rows and is `rise` higher over the next 400, with noise of 2 %."""
+    rows = np.arange(1000)
+    level = np.where(rows < 600, 2 + 2 * np.exp(-rows / 80), 2 + rise * np.clip((rows - 600) / 100, 0, 1))
+    return level * np.exp(0.02 * np.random.default_rng(seed).standard_normal(1000))
+
+
+def test_a_rise_that_lasts_is_named_and_no_fall_covers_it() -> None:
+    found = phases(run(loss=bent(1.5)))
+    assert [phase.kind for phase in found][-1] == "rise"
+    assert 500 <= found[-1].first_step <= 660
+    assert "3.4" in found[-1].text.render() or "3.5" in found[-1].text.render()
+    assert all(one.last_step == two.first_step for one, two in zip(found, found[1:], strict=False))
+
+
+def test_a_rise_from_the_first_step_on_is_no_flat_run() -> None:
+    assert [phase.kind for phase in phases(run(loss=np.linspace(2, 6, 400)))] == ["rise"]
+
+
+def test_noise_and_a_spike_that_comes_back_are_no_rise() -> None:
+    spiked = bent(0.0)
+    spiked[700:760] *= 4
+    for losses in (bent(0.0), spiked):
+        assert "rise" not in [phase.kind for phase in phases(run(loss=losses))]

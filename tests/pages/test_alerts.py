@@ -72,6 +72,16 @@ def test_what_was_alerted_says_what_became_of_it(shop, app):
     assert text.index("In the app only") < text.index("Night shift: sent")
 
 
+def test_a_deleted_channel_keeps_its_name_and_one_that_is_back_is_not_called_deleted(shop, app):
+    run = take(shop, canonical(), "train.log")
+    channels.save(shop.store, HOOK)
+    shop.store.outbox.add([(alert(run), ["hook"])])
+    channels.delete(shop.store, HOOK)
+    assert "Night shift (deleted): waiting to be sent" in words(app("alerts"))
+    channels.save(shop.store, HOOK)
+    assert "Night shift: waiting to be sent" in words(app("alerts"))
+
+
 def test_where_no_line_came_it_is_said_how_long_after_it_became_known_it_was_sent(shop, app):
     channels.save(shop.store, HOOK)
     silent = alert(minutes=2, came=False)
