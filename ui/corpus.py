@@ -128,7 +128,7 @@ def table(report: CorpusReport) -> str:
         cells = [html.tag("th", html.escape(_(name)), scope="row"), html.tag("td", html.escape(number(count)), "rv-number")]
         cells += [html.tag("td", html.escape(lines)), html.tag("td", html.escape(said if count else ""))]
         rows.append(html.tag("tr", "".join(cells), css))
-    return html.tag("table", "".join(rows), "rv-table rv-kinds")
+    return html.grid("".join(rows), "rv-kinds")
 
 
 def _heads() -> tuple[str, ...]:

@@ -87,7 +87,7 @@ def failures(comparison: Comparison) -> str:
 def nearest(found: tuple[Near, ...]) -> str:
     """Return the nearest cases as a table: which, how far, where from."""
     head = "".join(tag("th", escape(word), scope="col") for word in (_("Run"), _("Distance"), _("From")))
-    return tag("table", tag("tr", head) + "".join(map(_near, found)), "rv-table")
+    return html.grid(tag("tr", head) + "".join(map(_near, found)))
 
 
 def _near(near: Near) -> str:

@@ -176,7 +176,7 @@ def _values(title: str, rule: Rule, values: dict, *, head: bool, profile: str = 
     )
     notes = "".join(tag("p", escape(_(words)), "rv-quiet") for words in rule.threshold_words(profile))
     if rows:
-        html.write(tag("table", rows, "rv-table rv-thresholds"), notes)
+        html.write(html.grid(rows, "rv-thresholds"), notes)
     else:
         html.quiet(_("It has none: it reads what the log says."))
 

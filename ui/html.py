@@ -45,9 +45,9 @@ def tag(name: str, content: str, css: str = "", **attributes: str) -> str:
     return f"<{name}{written}>{content}</{name}>"
 
 
-def grid(rows: str, css: str) -> str:
+def grid(rows: str, css: str = "") -> str:
     """Return a table that moves sideways where it is too wide for the window; the keyboard can move it too."""
-    return tag("div", tag("table", rows, f"rv-table {css}"), "rv-scroll", tabindex="0")
+    return tag("div", tag("table", rows, f"rv-table {css}".strip()), "rv-scroll", tabindex="0")
 
 
 def figure(label: str, value: str, note: str = "", *, title: str = "", below: str = "") -> str:

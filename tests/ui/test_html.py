@@ -1,5 +1,7 @@
 """Whatever a log or a name holds is shown as text and never acts."""
 
+from pathlib import Path
+
 import pytest
 
 from ui import html
@@ -39,3 +41,11 @@ def test_lines_of_a_log_bear_their_numbers():
 @pytest.mark.parametrize(("share", "width"), [(-1, "0.0%"), (0.475, "47.5%"), (7, "100.0%")])
 def test_a_bar_stays_within_its_frame(share, width):
     assert f"width:{width}" in html.bar(share)
+
+
+@pytest.mark.parametrize("name", ["golden_parts", "corpus", "handbook"])
+def test_tables_of_a_page_can_be_moved_and_show_that_they_can(name: str) -> None:
+    source = (Path(html.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+    assert 'tag("table"' not in source
+    assert "html.grid(" in source
+    assert html.grid("").startswith('<div class="rv-scroll" tabindex="0"><table class="rv-table">')
