@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from storage.keeping.sources import TABLES as SOURCES
 FILE = "runvitals.duckdb"
 DUCKDB_SERIES = "2.0."
 MEMORY_MIB = 2048  # of DuckDB's cache and work; beyond that it works on disk
+CLOSING_SECONDS = 10.0  # that other threads have to end what they ask of a store that is closed
 CACHE_MIB = 64  # that a transaction of many rows leaves at most
 
 # One script a version, applied in order, never edited once released: a change of the schema is a new script at the end.
@@ -133,7 +135,15 @@ def connect(data_dir: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
 
 def disconnect(connection: duckdb.DuckDBPyConnection, data_dir: Path) -> None:
     """Close the warehouse and give up its ownership."""
-    connection.close()
+    until = time.monotonic() + CLOSING_SECONDS
+    while True:
+        try:
+            connection.close()
+            break
+        except duckdb.ResourceInUseException:  # another thread makes a cursor of it: DuckDB refuses, it does not wait
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.001)
     _release((data_dir / FILE).resolve())
 
 

@@ -1,5 +1,6 @@
 """The store: what is written is read back whole, at once or not at all, by one owner."""
 
+import contextlib
 import multiprocessing
 import threading
 import time
@@ -469,3 +470,25 @@ def test_a_sparkline_keeps_the_extremes_of_each_stretch(values, piece):
             assert (low, high) == (min(stretch), max(stretch))
         else:
             assert np.isnan([low, high]).all()
+
+
+def test_a_store_can_be_closed_while_others_ask_something_of_it(tmp_path):
+    """DuckDB refuses to close a connection of which a cursor is being made."""
+    for _ in range(20):
+        connection, asked, stop = schema.connect(tmp_path, read_only=False), threading.Event(), threading.Event()
+
+        def ask(connection=connection, asked=asked, stop=stop):
+            with contextlib.suppress(duckdb.Error):
+                while not stop.is_set():
+                    connection.cursor().execute("select count(*) from runs").fetchall()
+                    asked.set()
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        asked.wait()
+        schema.disconnect(connection, tmp_path)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    Store(tmp_path).close()
