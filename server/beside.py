@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.compare.baseline import Baseline, Beside, beside
+from analysis.compare.judged import Judged, judged
 from server.baselines import baselines
 from server.subjects import subjects_of
 from storage.store import Store
@@ -20,6 +21,7 @@ from storage.types import Run
 LOG = logging.getLogger("runvitals.beside")
 AT_ONCE = 24  # runs that are looked at while a page waits
 BATCH = 10
+Stamp = tuple[int, int | None]  # the version of the rows, and of those that were judged
 REST_SECONDS = 0.1  # between two batches: pages come first
 MOST_KNOWN = 100_000
 
@@ -27,9 +29,9 @@ MOST_KNOWN = 100_000
 class Standings:
     """The runs of a store beside its baselines."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: dict[tuple[str, str], tuple[int, Beside]] = {}  # by run and edition of the baseline; of which version
+    def __init__(self, store: Store, profile: str) -> None:
+        self._store, self._profile = store, profile
+        self._known: dict[tuple[str, str], tuple[Stamp, Beside]] = {}  # by run and edition of the baseline
         self._repeats: dict[str, dict[str, float]] = {}  # by edition: how far its repeats lie off, in the logarithm
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -47,7 +49,8 @@ class Standings:
     def beside(self, runs: Sequence[Run], base: Baseline) -> dict[str, Beside]:
         """Return by id how runs stand beside a baseline, as far as that is known; the rest is being looked at."""
         others = [run for run in runs if run.id not in base.runs]
-        missing = [run for run in others if self._version(run.id, base) != run.version]
+        said = self._store.judged(self._profile)
+        missing = [run for run in others if self._stamp(run.id, base) != (run.version, said.get(run.id))]
         if missing and len(missing) <= AT_ONCE:
             self._look(missing, base)
         elif missing:
@@ -55,7 +58,7 @@ class Standings:
         found = {run.id: self._known.get((run.id, base.key)) for run in others}
         return {run: told[1] for run, told in found.items() if told is not None}
 
-    def _version(self, run: str, base: Baseline) -> int | None:
+    def _stamp(self, run: str, base: Baseline) -> Stamp | None:
         told = self._known.get((run, base.key))
         return None if told is None else told[0]
 
@@ -88,12 +91,19 @@ class Standings:
     def _look(self, runs: Sequence[Run], base: Baseline) -> None:
         if len(self._known) > MOST_KNOWN:
             self._known.clear()
-        here = {run.id for run in self._store.runs()}
+        here, said = {run.id: run for run in self._store.runs()}, self._store.judged(self._profile)
+        broke = self._judged([here[run] for run in {*base.runs, *(run.id for run in runs)} if run in here])
         its = subjects_of(self._store, [run for run in base.runs if run in here])
         apart = self._repeats.setdefault(base.key, {})
         for run, one in zip(runs, subjects_of(self._store, [run.id for run in runs]), strict=True):
             others = [value for other, value in apart.items() if other != run.id]
-            found = beside(base, its, one, spread=float(np.sqrt(np.mean(np.square(others)))) if others else 0.0)
+            spread = float(np.sqrt(np.mean(np.square(others)))) if others else 0.0
+            found = beside(base, its, one, spread=spread, judged=broke)
             if found.repeat and found.loss is not None:
                 apart[run.id] = math.log1p(found.loss)
-            self._known[run.id, base.key] = run.version, found
+            self._known[run.id, base.key] = (run.version, said.get(run.id)), found
+
+    def _judged(self, runs: Sequence[Run]) -> dict[str, Judged]:
+        """Return what the kept diagnoses say of the runs that may have broken down."""
+        kept = self._store.diagnoses([run.id for run in runs], self._profile, critical=True)
+        return {run.id: judged(kept[run.id], max(run.segments, 1) - 1, None) for run in runs if run.id in kept}

@@ -74,7 +74,7 @@ class Service:
         self.streams = Streams(self.store)
         self.board = Board(self.store, self.settings.profile)
         self.growing, self.arrivals = Growing(self.store), Arrivals(self.store)
-        self.standings, self.alerts = Standings(self.store), Alerts(self)
+        self.standings, self.alerts = Standings(self.store, self.settings.profile), Alerts(self)
         self._diagnosing = defaultdict(threading.Lock)
         self._editions = defaultdict(int)
 

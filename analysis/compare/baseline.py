@@ -19,6 +19,7 @@ from analysis.compare.conditions import conditions
 from analysis.compare.difference import SEED_SPREAD, second_difference_noise
 from analysis.compare.fairness import BAR, REFUSE, STALE_BASELINE, Fairness
 from analysis.compare.fairness import STEP as STEP_LEVEL
+from analysis.compare.judged import Judged
 from analysis.compare.numbers import numbers
 from analysis.compare.pairs import ALIKE, BETTER, REFUSED, REPEATS, UNEXPLAINED, UNKNOWN, WORSE
 from analysis.compare.subject import EPOCH, STEP, Curve, Subject
@@ -175,19 +176,30 @@ def deltas(base: Baseline, one: Subject) -> Deltas:
     return Deltas(base, _beside(base, told), _ratio(figures.first, base.first), pace, memory, stale)
 
 
-def beside(base: Baseline, runs: Sequence[Subject], one: Subject, *, spread: float = SEED_SPREAD) -> Beside:
+def beside(
+    base: Baseline,
+    runs: Sequence[Subject],
+    one: Subject,
+    *,
+    spread: float = SEED_SPREAD,
+    judged: Mapping[str, Judged] | None = None,
+) -> Beside:
     """Return the loss of a run beside a baseline: the judgement of a comparison, with an interval that never is narrower.
 
     runs: those of the baseline that are still there; without any what is kept of them stands for them. spread: between
-    repeats, as far as it is known. A comparison takes MOST runs at most, so no choice of runs makes more of a difference.
+    repeats, as far as it is known. judged: what their diagnoses say, by run. A comparison takes MOST runs at most, so no
+    choice of runs makes more of a difference.
     """
-    return _beside(base, _compared(base, runs, one, spread))
+    return _beside(base, _compared(base, runs, one, spread, judged))
 
 
-def _compared(base: Baseline, runs: Sequence[Subject], one: Subject, spread: float) -> Comparison:
+def _compared(
+    base: Baseline, runs: Sequence[Subject], one: Subject, spread: float, judged: Mapping[str, Judged] | None = None
+) -> Comparison:
     """Return the comparison of a run with a baseline, at equal steps and as one of as many as a comparison takes."""
     subjects = [*(runs or [as_subject(base, one.program)]), one]
-    return compare(subjects, axis="step", metric=base.metric, is_baseline=True, among=MOST - 1, spread=spread)
+    among = MOST - 1
+    return compare(subjects, axis="step", metric=base.metric, is_baseline=True, judged=judged, among=among, spread=spread)
 
 
 def _beside(base: Baseline, told: Comparison) -> Beside:

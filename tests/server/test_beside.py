@@ -2,12 +2,15 @@
 
 import pytest
 
+from analysis.findings import Finding, Severity
+from messages import Text
 from server import baselines
 from server.compare import comparison
 from tests.pages.conftest import app as app
 from tests.pages.conftest import shop as shop
 from tests.pages.helpers import take, words
 from tests.pages.test_compare import log
+from ui import beside as ui_beside
 
 NAMED = {"a.log": {}, "worse.log": {"shift": 1.1, "rate": "0.001"}, "alike.log": {"shift": 1.0001}, "other.log": {"batch": 8}}
 
@@ -106,3 +109,18 @@ def test_the_overview_and_run_health_tell_it(shop, runs, app):
     assert "Not comparable with the baseline “good”: the baseline is stale: it was made under other conditions (" in refused
     assert "dashed grey line" not in refused
     assert "the baseline" not in words(app("health", run=runs["a.log"]))
+
+
+def test_a_run_that_its_diagnosis_calls_broken_is_never_better_whatever_its_loss(shop, runs):
+    """A collapsed run has a low loss; what is said of it later changes how it stands."""
+    low = take(shop, log(shift=0.5, rate="0.002"), "low.log")
+    base = shop.standings.baseline()
+    assert kinds_of(shop, base)["low.log"] == "better"
+    head, said = shop.store.run(low), shop.diagnosis(low).to_dict()
+    finding = Finding("loss_zero", Severity.CRITICAL, 0, 40, None, Text("The loss is exactly zero.")).to_dict()
+    shop.store.save_diagnosis(low, shop.settings.profile, head.version + 1, said | {"findings": [finding]})
+    listed = shop.store.runs([low])
+    (found,) = shop.standings.beside(listed, base).values()
+    assert found.kind == "worse"
+    assert "broke down" in found.text.render()
+    assert ui_beside.short(found) == "▲ worse: it broke down"
