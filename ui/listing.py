@@ -1,6 +1,6 @@
 """All runs as one table: the worst first, with the curve of each."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from math import isfinite
@@ -21,6 +21,7 @@ from ui.verdict import PENDING, UNJUDGED, URGENCY, VERDICTS, Look
 
 CARDS = 60  # on a phone; a longer list is searched, not scrolled
 DIFFERENCES, COMMON = 4, 0.5  # keys that are shown, if so large a part of the runs prints them
+TUNED = ("lr", "batch")  # what people most often tell runs apart by
 Tags = Mapping[str, Collection[str]]
 
 
@@ -116,10 +117,28 @@ def curves(points: Sequence[np.ndarray]) -> pa.Array:
 def differences(lines: Sequence[Line]) -> list[str | None]:
     """Return for each run the settings that tell it apart from the others listed, `Learning rate 5e-4 · dropout 0.1`."""
     counts = {key: sum(key in line.config for line in lines) for key in distinct(lines)}
-    keys = sorted((key for key, count in counts.items() if count >= COMMON * len(lines)), key=lambda key: -counts[key])
-    keys = keys[:DIFFERENCES]
-    told = ((_setting(key, line.config[key], language()) for key in keys if key in line.config) for line in lines)
-    return [" · ".join(parts) or None for parts in told]
+    order = sorted(counts, key=lambda key: (-counts[key], _rank(key)))
+    common = _one_a_kind(key for key in order if counts[key] >= COMMON * len(lines))
+    told = ([key for key in common if key in line.config] or _own(order, line) for line in lines)
+    settings = ([_setting(key, line.config[key], language()) for key in keys] for keys, line in zip(told, lines, strict=True))
+    return [" · ".join(parts) or None for parts in settings]
+
+
+def _own(order: Sequence[str], line: Line) -> list[str]:
+    """Return what tells a run apart of which the log prints none of the common settings."""
+    return _one_a_kind(key for key in order if key in line.config)
+
+
+def _one_a_kind(keys: Iterable[str]) -> list[str]:
+    """Return the first keys, each of a condition of its own: two names for the number of parameters say it twice."""
+    return list({kind_of(key) or key: key for key in reversed(list(keys))}.values())[::-1][:DIFFERENCES]
+
+
+def _rank(key: str) -> int:
+    """Return the place of a setting among the known conditions; the others come behind."""
+    known = [*TUNED, *kinds()]
+    name = kind_of(key)
+    return known.index(name) if name else len(known)
 
 
 @lru_cache(maxsize=4096)

@@ -177,7 +177,7 @@ def test_only_what_is_followed_grows(shop, tmp_path):
 
 @pytest.mark.parametrize(
     ("lang", "told"),
-    [("en", ["foo 1 · Parameters 63.9M", "foo 2 · Parameters 5M"]), ("zh_CN", ["foo 1 · 参数量 63.9M", "foo 2 · 参数量 5M"])],
+    [("en", ["Parameters 5M · foo 2", "Parameters 63.9M · foo 1"]), ("zh_CN", ["参数量 5M · foo 2", "参数量 63.9M · foo 1"])],
 )
 def test_what_differs_is_told_under_names_that_all_logs_share(shop, app, lang, told):
     for size, foo in (("63910000", 1), ("5000000", 2)):
