@@ -25,8 +25,8 @@ def test_two_names_of_one_setting_are_told_once_and_what_is_tuned_comes_first():
         )
     )
     assert found == [
-        "Learning rate 0.0005 · Parameters 25.8M · dropout 0.1",
-        "Learning rate 0.001 · Parameters 63.9M · dropout 0.2",
+        "Learning rate 5e-4 · Parameters 25.8M · dropout 0.1",
+        "Learning rate 1e-3 · Parameters 63.9M · dropout 0.2",
     ]
 
 
