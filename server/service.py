@@ -13,6 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from analysis.diagnose import Diagnosis, diagnose
+from analysis.edition import edition
 from analysis.ending import current_launch
 from analysis.segment import Segment, split_segments
 from analysis.time_left import Estimate, time_left, why_unknown
@@ -85,7 +86,20 @@ class Service:
         formats.use(settings.data_dir / "formats")
         service = cls(settings, Store(settings.data_dir, read_only=settings.read_only))
         service._sweep_spool()
+        service._judge_by_these_rules()
         return service
+
+    def _judge_by_these_rules(self) -> None:
+        """Let every run be judged anew whose kept diagnosis other rules than these have made: the product was updated."""
+        if self.settings.read_only:
+            return
+        before = next((one.data for one in self.store.kept("rules", "") if one.name == "edition"), None)
+        if before == edition():
+            return
+        if before is not None:
+            log.info("The rules have changed: what was said of the runs is looked at again.")
+            self.store.outdate_diagnoses()
+        self.store.keep("rules", "edition", edition())
 
     def _sweep_spool(self) -> None:
         """Remove what uploads left behind that a crash cut off: the store is ours, so none of them is still going on."""

@@ -54,7 +54,7 @@ class Store:
 
         judgements = Judgements(self._warehouse)
         self.diagnosis, self.diagnoses, self.judged = judgements.diagnosis, judgements.diagnoses, judgements.judged
-        self.save_diagnosis = judgements.save_diagnosis
+        self.save_diagnosis, self.outdate_diagnoses = judgements.save_diagnosis, judgements.outdate_diagnoses
         self.keep, self.drop, self.kept = judgements.keep, judgements.drop, judgements.kept
         self.hold, self.release, self.holds = judgements.hold, judgements.release, judgements.holds
 

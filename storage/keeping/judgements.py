@@ -11,6 +11,8 @@ from storage.keeping.runs import value_of
 from storage.keeping.schema import first_row, known, now
 from storage.keeping.warehouse import Warehouse
 
+OUTDATED = -1  # the version of no rows
+
 
 class Judgements:
     """Of runs, beside their logs. What takes the id of a run raises UnknownRun."""
@@ -45,6 +47,11 @@ class Judgements:
             cursor.execute("delete from diagnoses where run = ? and profile = ?", [no, profile])
             values = [no, profile, version, dump_json(diagnosis), now()]
             cursor.execute("insert into diagnoses values (?, ?, ?, ?, ?)", values)
+
+    def outdate_diagnoses(self) -> None:
+        """Mark every kept diagnosis as one of rows that are no more: each run is to be judged anew."""
+        with self._warehouse.change({"judged"}) as cursor:
+            cursor.execute("update diagnoses set version = ?", [OUTDATED])
 
     def keep(self, kind: str, name: str, data: Any, *, run: str = "", who: str = "") -> None:
         """Keep a small JSON document (see storage/keeping/kept.py) in the place of the one of the same kind, run and name.
