@@ -100,7 +100,8 @@ def _body(run_id: str, segment: int | None, profile: str) -> None:
     with unknown:
         blind.section(shown.diagnosis)
         html.section(_("What was read"))
-        html.quiet(" ".join(map(say, upload.told(state.report(run.id, version)))))
+        for told in upload.told(state.report(run.id, version)):
+            html.quiet(say(told))
         words = _("Compare it with golden runs")
         st.page_link("pages/golden.py", label=words, icon=":material/workspace_premium:", query_params={"run": run.id})
 

@@ -17,6 +17,7 @@ from storage.reading.text import MAX_COLUMNS, TextReader
 from storage.types import Drift, ParseReport, Unparsed
 
 KEPT = SHOWN  # unparsed lines that are kept with their text
+NAMES_LENGTH = 200  # of the names in a note
 MAX_DRIFTS = 5
 _COUNTS = ("_rows_lines", "_unparsed_count", "_last_row_line", "_last_unparsed_line", "_unparsed_lines")
 
@@ -158,6 +159,13 @@ def notes(decoder: Decoder, text: TextReader, placer: Placer, drifts: tuple[Drif
         known = plain if change.step is None else stepped
         found.append(Text(known if change.read else unread, told))
     for line, names in text.drifts[:MAX_DRIFTS]:
-        values = {"line": line, "names": ", ".join(names)[:200]}
+        values = {"line": line, "names": _few(names)}
         found.append(Text(N_("From line {line} on, lines print other fields: {names}"), values))
     return found
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return the first names in a row, whole, and a sign where there are more."""
+    ends = np.cumsum([len(name) + 2 for name in names])
+    kept = max(1, int(np.searchsorted(ends, NAMES_LENGTH, "right")))
+    return ", ".join(names[:kept])[:NAMES_LENGTH] + (", …" if kept < len(names) else "")

@@ -6,6 +6,7 @@ import pytest
 
 from storage.keeping.reports import dump_report, load_report
 from storage.reader import LogReader
+from storage.reading.tally import NAMES_LENGTH, _few
 from storage.types import ParseReport
 
 FIRST = "step: {i} | loss: 2.{i:04} | lr: 3.0e-04 | grad_norm: 1.25\n"
@@ -142,3 +143,11 @@ def test_the_fill_of_a_progress_bar_is_no_other_form():
     )
     assert read(text).records == 100
     assert not read(text).drifts
+
+
+@pytest.mark.parametrize("names", [["a_long_name_of_a_field_" + "x" * 40] * 9, ["y" * 500, "b"], ["loss"]])
+def test_names_in_a_note_are_whole_or_left_out_with_a_sign(names):
+    told = _few(names)
+    assert len(told) <= NAMES_LENGTH + 3
+    assert told.endswith("…") == (len(names) > 1)
+    assert all(name in names or len(name) == NAMES_LENGTH for name in told.removesuffix(", …").split(", "))
