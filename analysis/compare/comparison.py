@@ -51,7 +51,7 @@ NOT_THIS_METRIC = N_("the base and the other runs do not both print {metric}: {o
 NOT_THIS_AXIS = N_("the base and the other runs do not both tell this x axis ({axis}): they are compared over {other}")
 AHEAD = N_("{base} leads: {worse} worse, {alike} not distinguishable")
 LEVEL = N_("no run is better than {base}: {alike} not distinguishable")
-APART = N_("{said}; {apart} lie apart, and nothing in the logs says why")
+APART = N_("{said}; apart from it, and nothing in the logs says why: {apart}")
 NOT_ALL = N_("{said}; {unknown} can't be told")
 
 
@@ -337,9 +337,9 @@ def _verdict(pairs: Sequence[Pair], names: Sequence[str], base: int, axis: str |
     text = Text(AHEAD if counts[WORSE] else LEVEL, {"base": names[base], "worse": counts[WORSE], "alike": alike})
     kind = next(kind for kind in (WORSE, ALIKE, REPEATS, UNEXPLAINED) if counts[kind])
     apart = counts[REPEATS] + counts[UNEXPLAINED]
-    text = Text(APART, {"said": text, "apart": apart}) if apart else text
-    text = Text(NOT_ALL, {"said": text, "unknown": unknown}) if unknown else text
-    told = [(names[pair.run], pair.covered) for pair in pairs if pair.kind in (WORSE, ALIKE)] or [
-        (names[pair.run], pair.covered) for pair in pairs if pair.kind in (REPEATS, UNEXPLAINED)
-    ]
-    return kind, conditioned(text, told)
+    # Each condition stands behind the count of the runs that it is about.
+    text = conditioned(text, [(names[pair.run], pair.covered) for pair in pairs if pair.kind in (WORSE, ALIKE)])
+    if apart:
+        text = Text(APART, {"said": text, "apart": apart})
+        text = conditioned(text, [(names[pair.run], pair.covered) for pair in pairs if pair.kind in (REPEATS, UNEXPLAINED)])
+    return kind, Text(NOT_ALL, {"said": text, "unknown": unknown}) if unknown else text

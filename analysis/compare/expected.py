@@ -7,7 +7,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,12 @@ class Expectation:
     def met(self) -> bool | None:
         """Say whether it went as expected, None where that can't be told."""
         return None if self.observed is None or self.expected == EITHER else self.observed == self.expected
+
+    def untold(self) -> "Expectation":
+        """Return the expectation without what was observed: the noise hides it."""
+        if self.expected == EITHER:
+            return self
+        return replace(self, observed=None, change=None, text=Text(TEMPLATES[self.expected, None], self.text.values))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""

@@ -132,6 +132,8 @@ def pair_of(
         return Pair(position, REFUSED, _too_far(one, base, between), found, varied, part, expected)
     known: dict[str, Any] = {"told_apart": bool(varied), "kin": kin, "fair": fair, "doubts": doubts or {}}
     kind, text, share = _told(one, base, common[view.axis], between, view, **known)
+    if kind == ALIKE:  # what no difference can be told of has not fallen as expected either
+        expected = tuple(each.untold() if each.metric == "last_loss" else each for each in expected)
     return Pair(position, kind, text, found, varied, part, expected, share)
 
 

@@ -23,6 +23,7 @@ from analysis.attribution import explain
 from analysis.ending import ending
 from analysis.evidence import fact, finite, times, where
 from analysis.findings import Finding, Severity
+from analysis.intervals import LEAP
 from analysis.pauses import spoken
 from analysis.readings import MOST, blocks, median_of
 from analysis.segment import Segment
@@ -82,7 +83,8 @@ def check_articles(segment: Segment, *, least_seconds: float = 300.0) -> Iterato
 
 
 def _gaps(segment: Segment) -> Gaps | None:
-    """Return the gaps of a launch without those of its first rows (compilation) and of restarts, worked out once."""
+    """Return the gaps of a launch without those of its first rows (compilation), of restarts, and of a clock that was set
+    (longer than LEAP, as for the ledger); worked out once."""
     return segment.once("gaps", lambda: _all_gaps(segment))
 
 
@@ -98,7 +100,7 @@ def _all_gaps(segment: Segment) -> Gaps | None:
         seconds = each[after] * np.where(steps > 1, steps, 1.0)
     else:
         return None
-    keep = (after >= WARMUP_ROWS) & ~np.isin(after, restarts(segment)) & np.isfinite(seconds)
+    keep = (after >= WARMUP_ROWS) & ~np.isin(after, restarts(segment)) & np.isfinite(seconds) & (seconds <= LEAP)
     return Gaps(after[keep], np.maximum(seconds[keep], 0.0), known is None)
 
 

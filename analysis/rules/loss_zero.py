@@ -77,7 +77,7 @@ def _finding(segment: Segment, column: str, rows: np.ndarray, at: tuple[int, int
         last_line=segment.line(last),
         title=title,
         evidence=(
-            fact(N_("{column}: level before"), level, column=column),
+            *([fact(N_("{column}: level before"), level, column=column)] if np.isfinite(level) else []),
             fact(N_("rows at zero"), end - first, segment=segment, row=row),
             *(
                 fact(N_("{column} there"), float(segment.values(name)[row]), segment=segment, row=row, column=name)

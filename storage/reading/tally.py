@@ -131,7 +131,7 @@ def notes(decoder: Decoder, text: TextReader, placer: Placer, drifts: tuple[Drif
             "once): this is not taken for restarts."
         )
         found.append(Text(unsteady, {"line": placer.unsteady}))
-    if text.commas:
+    if text.commas and any(text.rows.values()):
         found.append(Text(N_("Numbers are printed with a decimal comma: 2,345 is read as 2.345, in every column.")))
     if text.belief.examples:
         examples = N_("This is a document: {count} lines that look like a log were taken for examples.")

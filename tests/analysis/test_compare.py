@@ -336,7 +336,7 @@ def test_runs_apart_without_a_cause_are_not_counted_as_not_distinguishable():
     told = compare(runs)
     assert told.verdict == "unexplained"
     assert told.sentence.render() == (
-        "no run is better than a: 0 not distinguishable; 2 lie apart, and nothing in the logs says why"
+        "no run is better than a: 0 not distinguishable; apart from it, and nothing in the logs says why: 2"
     )
 
 
@@ -533,6 +533,13 @@ def test_a_condition_of_one_run_is_said_of_that_run_alone():
     assert told == "a leads: 2 worse, 0 not distinguishable (c over the first 25 % of the plan only)"
 
 
+def test_conditions_stand_behind_the_runs_they_are_about_and_not_behind_those_of_which_nothing_is_told():
+    runs = [run(name, loss, lr=rate, total_steps=8_000) for name, loss, rate in _three_apart()]
+    runs[2] = run("c", runs[2].curves["loss"].value[:200], lr=3e-3, total_steps=8_000)
+    told = compare([*runs, run("d", [5.0], total_steps=8_000)]).sentence.render()
+    assert told == "a leads: 2 worse, 0 not distinguishable (c over the first 25 % of the plan only); 1 can't be told"
+
+
 def test_a_run_of_one_row_is_no_condition_for_the_others():
     told = compare([run(name, loss, steps_per_epoch=5_000) for name, loss in (("a", None), ("b", None), ("c", [5.0]))])
     assert "of an epoch" not in told.sentence.render()
@@ -614,6 +621,17 @@ def test_the_table_of_expectations_names_known_conditions():
     from analysis.compare.conditions import kinds
 
     assert {condition for condition, _metric, _goes, _within in rules()} <= set(kinds())
+
+
+def test_a_last_loss_that_can_not_be_told_apart_has_not_fallen_as_expected():
+    steps = steps_of(120)
+    a = run("a", noisy(steps, seed=1, sigma=0.2), config={"model_params": 8_000_000})
+    b = run("b", noisy(steps, shift=-0.04, seed=2, sigma=0.2), config={"model_params": 16_000_000})
+    (pair,) = compare([a, b]).pairs
+    assert pair.kind == "not_distinguishable"
+    found = {one.metric: one for one in pair.expected}
+    assert found["last_loss"].observed is None
+    assert found["last_loss"].text.render().endswith("the logs do not tell enough to say")
 
 
 @pytest.mark.parametrize(("rate", "expected", "met"), [(1e-3, "down", True), (5e-3, "either", None), (5e-5, "either", None)])

@@ -238,6 +238,15 @@ def test_a_silence_of_twice_the_longest_pause_counts() -> None:
         assert len(list(hang.check(stamped(seconds)))) == alarms
 
 
+@pytest.mark.parametrize("profile", [hang.check, hang.check_articles])
+@pytest.mark.parametrize(("days", "alarms"), [(29, 1), (31, 0)])
+def test_a_clock_that_was_set_is_no_silence(profile, days: int, alarms: int) -> None:
+    """As for time and cost: no run is silent for longer than a month."""
+    seconds = np.full(200, 2.0)
+    seconds[100] = days * 86_400.0
+    assert len(list(profile(stamped(seconds)))) == alarms
+
+
 def test_the_first_steps_and_restarts_are_no_hang() -> None:
     seconds = np.full(200, 2.0)
     seconds[[0, 1]] = 900.0

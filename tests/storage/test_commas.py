@@ -90,3 +90,10 @@ def test_a_table_with_german_heads_is_one() -> None:
 def test_german_words_in_a_line_are_names() -> None:
     rows, _ = read("".join(f"Epoche 1 Schritt {i}: Verlust = {i % 10},25, Lernrate = 0,0001\n" for i in range(1, 30)))
     assert [(row["step"], row["epoch"], row["loss"], row["lr"]) for row in rows[:2]] == [(1, 1, 1.25, 1e-4), (2, 1, 2.25, 1e-4)]
+
+
+def test_nothing_is_said_of_the_numbers_of_a_log_that_gives_no_row():
+    reader = LogReader("bad.csv")
+    reader.feed(b"step,loss\n1,2\n2\n3,4,5\n")
+    reader.finish()
+    assert not any("decimal comma" in note.render() for note in reader.report().notes)
