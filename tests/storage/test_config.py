@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from storage.reader import LogReader
 from storage.reading.config import BLOCKS, ConfigScanner, blocks
 from storage.reading.config.commands import settings as command_settings
 from storage.reading.config.commands import words_of
@@ -342,3 +343,26 @@ def test_ten_thousand_settings_are_read(header: str) -> None:
 )
 def test_a_long_line_that_is_no_dump_says_nothing(line: str) -> None:
     assert config_of(line + "\nstep: 1 loss: 2.0\n") == {}
+
+
+@pytest.mark.parametrize("chunk", [300, 1 << 22])
+def test_each_launch_of_a_file_has_the_settings_of_its_own_header(chunk):
+    """That another launch begins is known from its first record, behind the header and far from the beginning of the log."""
+    steps = "".join(
+        f"step:{n}/400 train_loss:{4 - n / 400:.4f} train_time:{n * 50}ms step_avg:50.00ms\n" for n in range(1, 401)
+    )
+    code = "".join(f"    x{n} = self.lin{n}(x)  # a line of the script\n" for n in range(1500))
+    code += "=" * 60 + "\n" + "".join(f"a table of words, line {n}\n" for n in range(60))
+    launches = [(393216, 4096), (524288, 1024), (262144, 512)]
+    headers = [
+        f"train_batch_tokens:{batch} train_seq_len:{length} iterations:400\nseed:{length}\n" for batch, length in launches
+    ]
+    for count in (1, 2, 3):
+        data, reader = "".join(code + header + steps for header in headers[:count]).encode(), LogReader("log")
+        for at in range(0, len(data), chunk):
+            reader.feed(data[at : at + chunk])
+        reader.finish()
+        found = reader.report()
+        assert found.segments == count
+        batch, length = launches[count - 1]
+        assert [found.config[name] for name in ("train_batch_tokens", "train_seq_len", "seed")] == [batch, length, length]

@@ -5,6 +5,7 @@ only near the beginning of a log or of a launch, and a key whose value keeps cha
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ from storage.reading.containers.lines import Lines
 
 MAX_SETTINGS = 12_000
 WEAK_LINES = 2000  # from the beginning of the log or of a launch: where plain blocks are believed
+HEADER_LINES = 300  # before the first record of a later launch: where its header may stand
 CODE_LINES = 40  # behind a line of source code: where they are not
 MAX_BLOCK_LINES = 13_000
 LINE_LIMIT = 20_000  # characters that patterns look at; of a longer line only a dump of arguments is read
@@ -62,6 +64,8 @@ class ConfigScanner:
         self._writer = ""  # whose lines they are, as the prefix says
         self._header = self._code = -1000  # the last lines with a heading and with source code
         self._launch: int | None = None  # where the log or its last launch began
+        # The last blocks, HEADER_LINES or more: their lines, the numbers of these, and which of them were not read.
+        self._recent: deque[tuple[Lines, np.ndarray, np.ndarray]] = deque()
 
     def feed(self, block: bytes | Lines, first_line: int, numbers: np.ndarray | None = None) -> None:
         """Take whole lines of UTF-8; `numbers` are their own numbers where they do not follow each other."""
@@ -69,10 +73,13 @@ class ConfigScanner:
         early = self._launch is None or begin <= self._launch + WEAK_LINES
         lines = block if isinstance(block, Lines) else Lines(block, returns=True)
         sure = lines.fits(facts.TRIGGER)
+        given = first_line + lines.number if numbers is None else numbers[lines.number]
+        if not len(given):
+            return
+        self._launch = int(given[0]) if self._launch is None else self._launch
+        self._remember(lines, given, ~sure & (given > self._launch + WEAK_LINES))
         if not (early or self._kind or self._command or sure.any()):
             return
-        given = first_line + lines.number if numbers is None else numbers[lines.number]
-        self._launch = int(given[0]) if self._launch is None else self._launch
         places = np.flatnonzero(sure | (given <= self._launch + WEAK_LINES))
         place = 0
         while place < len(lines):
@@ -86,9 +93,32 @@ class ConfigScanner:
                 self._line(int(given[place]), text, bool(sure[place]))
             place += 1
 
+    def _remember(self, lines: Lines, given: np.ndarray, unread: np.ndarray) -> None:
+        """Keep a block until as many lines have come behind it as a header has."""
+        self._recent.append((lines, given, unread))
+        while sum(len(numbers) for _, numbers, _ in self._recent) - len(self._recent[0][1]) >= HEADER_LINES:
+            self._recent.popleft()
+
     def launched(self, line: int) -> None:
-        """Tell that another launch begins at this line: its header is read as the first one's was."""
+        """Tell that another launch begins at this line: its header, before that and behind it, is read as the first one's was.
+
+        That it begins is known from its first record, when its header has gone by. A later process has not seen it.
+        """
         self._launch = line
+        if self._kind == "plain":
+            self._close()
+        if self._kind or self._command:
+            return
+        places, self._header, self._code = (self._header, self._code), -1000, -1000
+        for lines, given, unread in self._recent:
+            wanted = unread & (given >= line - HEADER_LINES) & (given <= line + WEAK_LINES)
+            unread &= ~wanted
+            for place in np.flatnonzero(wanted):
+                self._line(int(given[place]), _text(lines, int(place)), sure=False)
+        if self._kind == "plain":
+            self._close()
+        self._kind, self._body, self._command = "", [], []
+        self._header, self._code = places
 
     def result(self) -> dict[str, Value]:
         """Return the settings found so far: names as printed, values as numbers, booleans or text."""
