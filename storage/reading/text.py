@@ -33,6 +33,7 @@ MANY, MANY_SKIPS = 24, 200  # lines of one shape that make a template worth its 
 CHUNKS = (64, 1024)  # lines understood one by one before the templates are tried again
 MAX_DOUBTFUL = 100
 REPEATS_TAIL = 3  # lines of the same names with words behind them: no capture cuts as often between the same two fields
+MAX_TAILED = 100  # of them wait at most: a log may print other names in every line
 MAX_COLUMNS, MAX_NAMES = 2000, 500  # metrics of one log; sets of names of one kind of line that are remembered
 SHOWN = 300  # characters of an unparsed line that are kept
 _NON_FINITE = re.compile("nan|inf", re.IGNORECASE)
@@ -248,6 +249,8 @@ class TextReader:
         same = [one for one in self._tailed if one.plan.names == plan.names and one.plan.pattern == plan.pattern]
         if not sure and len(same) + 1 < REPEATS_TAIL:
             self._tailed = [*self._tailed, line]
+            if len(self._tailed) > MAX_TAILED:
+                self._broke_off(self._tailed.pop(0))
             return []
         self._tailed = [one for one in self._tailed if one not in same]
         return [*same, line]
@@ -260,7 +263,10 @@ class TextReader:
                 for waiting in self.belief.consider(one.plan, one.number, one.text):
                     self._accept(waiting, 0, groups)
             else:
-                self.unparsed.append(Unparsed(one.number, one.text.rstrip("\n")[:SHOWN], Text(N_("the line breaks off"))))
+                self._broke_off(one)
+
+    def _broke_off(self, line: Waiting) -> None:
+        self.unparsed.append(Unparsed(line.number, line.text.rstrip("\n")[:SHOWN], Text(N_("the line breaks off"))))
 
     def _damaged(self, damage: Damage, line: Unparsed) -> None:
         """Keep a line that should have been a row; one of a format that gave no row yet waits whether it will."""

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from storage.reader import LogReader
+from storage.reading.text import MAX_TAILED
 from tests.storage.test_families import read
 
 MINIMIND = "Epoch:[1/1]({step}/900), loss: 2.{step}, aux_loss: 0.0, lr: 0.0005, epoch_time: 4.5min"
@@ -45,3 +46,14 @@ def test_lines_that_wait_are_remembered() -> None:
     second = LogReader("log", state=json.loads(json.dumps(first.state())))
     rows = [row for batch in [*second.feed(lines[2]), *second.finish()] for row in batch.rows.to_pylist()]
     assert [row["step"] for row in rows] == [11, 12, 13]
+
+
+def test_lines_that_wait_are_bounded_and_none_is_lost() -> None:
+    """Each line has a field of its own, so that none shows the words behind another to be a remark."""
+    lines = [f"Epoch:[1/1]({n}/900), loss: 2.{n}, f{n}: 0.1, lr: 0.0005, epoch_time: 4.5min | saved\n" for n in range(11, 411)]
+    reader = LogReader("log")
+    rows = [row for batch in reader.feed("".join(lines).encode()) for row in batch.rows.to_pylist()]
+    waiting = len(reader.state()["text"]["tailed"])
+    rows += [row for batch in reader.finish() for row in batch.rows.to_pylist()]
+    assert waiting <= MAX_TAILED
+    assert len(rows) + reader.report().unparsed_count == len(lines)
