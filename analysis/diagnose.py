@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from analysis.advice import advised, is_over
-from analysis.early import Early, early_part, told
+from analysis.early import Early, early_part, remembered
 from analysis.ending import current_launch
 from analysis.evidence import finite
 from analysis.findings import Finding, Severity
@@ -139,7 +139,7 @@ def in_order(findings: Iterable[Finding], current: int, *, over: bool) -> tuple[
 def early_verdict(current: Segment, profile: str, thresholds: Mapping[str, Mapping[str, Any]]) -> Early | None:
     """Judge a launch as if nothing were known beyond its first 1,000 steps."""
     part = early_part(current)
-    return None if part is None else told(part, (profile, thresholds), lambda part: _early(part, profile, thresholds))
+    return None if part is None else remembered(part, (profile, thresholds), lambda part: _early(part, profile, thresholds))
 
 
 def _early(part: Segment, profile: str, thresholds: Mapping[str, Mapping[str, Any]]) -> Early:

@@ -16,9 +16,9 @@ from analysis.segment import Segment
 from messages import Text
 
 EARLY_STEPS = 1000
-MOST_TOLD = 512  # verdicts that are remembered
-_told: OrderedDict[bytes, "Early"] = OrderedDict()
-_telling = Lock()
+MOST_REMEMBERED = 512  # verdicts that are remembered
+_known: OrderedDict[bytes, "Early"] = OrderedDict()
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def early_part(segment: Segment) -> Segment | None:
     return segment.head(count) if 0 < count < len(segment) else None
 
 
-def told(part: Segment, asked: object, judge: Callable[[Segment], Early]) -> Early:
+def remembered(part: Segment, asked: object, judge: Callable[[Segment], Early]) -> Early:
     """Return what `judge` says of an early part, from memory where it was given the very same before.
 
     asked: what else the answer depends on (its `repr` tells it apart).
@@ -64,14 +64,14 @@ def told(part: Segment, asked: object, judge: Callable[[Segment], Early]) -> Ear
     for piece in _content(part):
         digest.update(piece)
     key = digest.digest()
-    with _telling:
-        known = _told.get(key)
-    early = known or judge(part)
-    with _telling:
-        _told[key] = early
-        _told.move_to_end(key)
-        while len(_told) > MOST_TOLD:
-            _told.popitem(last=False)
+    with _lock:
+        found = _known.get(key)
+    early = found or judge(part)
+    with _lock:
+        _known[key] = early
+        _known.move_to_end(key)
+        while len(_known) > MOST_REMEMBERED:
+            _known.popitem(last=False)
     return early
 
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.compare.baseline import Baseline, Beside, beside
-from analysis.compare.judged import Judged, judged
+from analysis.compare.judged import Judged
 from server.baselines import baselines
+from server.judgements import said_of
 from server.subjects import subjects_of
 from storage.store import Store
 from storage.types import Run
@@ -105,5 +106,4 @@ class Standings:
 
     def _judged(self, runs: Sequence[Run]) -> dict[str, Judged]:
         """Return what the kept diagnoses say of the runs that may have broken down."""
-        kept = self._store.diagnoses([run.id for run in runs], self._profile, critical=True)
-        return {run.id: judged(kept[run.id], max(run.segments, 1) - 1, None) for run in runs if run.id in kept}
+        return said_of(runs, self._store.diagnoses([run.id for run in runs], self._profile, critical=True))

@@ -14,6 +14,7 @@ from analysis.compare.target import target_of
 from analysis.ledger import ledger
 from server.costs import Wishes
 from server.glance import Glance
+from server.judgements import said_of
 from server.service import Service
 from server.subjects import light_rows, subjects_of
 from storage.types import Run
@@ -75,7 +76,7 @@ def judged_heads(service: Service, runs: Sequence[str]) -> list[Run]:
 
 def broken_of(runs: Sequence[Run], kept: Mapping[str, Any]) -> set[str]:
     """Return the runs (ids) of which a kept diagnosis says that they broke down."""
-    return {run.id for run in runs if run.id in kept and judged(kept[run.id], max(run.segments, 1) - 1, None).said is not None}
+    return {run for run, one in said_of(runs, kept).items() if one.said is not None}
 
 
 def comparison(

@@ -131,7 +131,10 @@ def _own(order: Sequence[str], line: Line) -> list[str]:
 
 def _one_a_kind(keys: Iterable[str]) -> list[str]:
     """Return the first keys, each of a condition of its own: two names for the number of parameters say it twice."""
-    return list({kind_of(key) or key: key for key in reversed(list(keys))}.values())[::-1][:DIFFERENCES]
+    first: dict[str, str] = {}
+    for key in keys:
+        first.setdefault(kind_of(key) or key, key)
+    return list(first.values())[:DIFFERENCES]
 
 
 def _rank(key: str) -> int:

@@ -5,13 +5,13 @@ import os
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 from messages import N_, Text
+from storage.keeping.behind import Behind
 from storage.keeping.writer import RunWriter
 from storage.reader import LogReader, can_go_on
 from storage.reading.decode import encoding_of
@@ -71,33 +71,6 @@ def ingest_file(
 def _plain_name(path: str) -> str:
     """Return the name of a file without what browsers add to the second download of it: `train (1).log` is `train.log`."""
     return re.sub(r" \(\d{1,3}\)(?=\.|$)", "", PurePath(path).name)
-
-
-class _Behind:
-    """A thread that comes behind the parser and does its jobs in order. At most WAITING of them wait.
-
-    An error in a job is raised by `do` or `wait`.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "rows")
-        self._jobs: deque[Future[None]] = deque()
-
-    def __enter__(self) -> "_Behind":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-    def do(self, job: Callable[[], None]) -> None:
-        """Let the thread do a job."""
-        self._jobs.append(self._thread.submit(job))
-        self.wait(WAITING)
-
-    def wait(self, most: int = 0) -> None:
-        """Wait until at most so many jobs wait."""
-        while len(self._jobs) > most:
-            self._jobs.popleft().result()
 
 
 class _Job:
@@ -164,11 +137,12 @@ class _Job:
 
     def _take(self, writer: RunWriter, reader: LogReader, *, grown: bool = False) -> Ingested:
         """Read the rest of the source and commit."""
-        with _Behind() as behind:
-            for chunk in self._kept(writer):
-                behind.do(partial(self._store_rows, writer, reader.feed(chunk)))
+        with Behind("rows", WAITING) as rows, Behind("bytes", AHEAD) as kept:
+            for chunk in self._kept_ahead(writer, kept):
+                rows.do(partial(self._store_rows, writer, reader.feed(chunk)))
                 self._tell(writer)
-            behind.wait()
+            rows.wait()
+            kept.wait()
         self._tell(writer)
         state = self._finish(writer, reader, must_hold=not grown)
         report = reader.report()
@@ -177,30 +151,21 @@ class _Job:
         writer.commit(report=report, offset=self._read, reader_state=state, fingerprint=fingerprint, head=head)
         return Ingested(writer.run_id, False, report, grown)
 
-    def _kept(self, writer: RunWriter) -> Iterator[bytes]:
-        """Yield the rest of the source in pieces; a thread keeps their bytes, those of the next AHEAD pieces already.
+    def _kept_ahead(self, writer: RunWriter, kept: Behind) -> Iterator[bytes]:
+        """Yield the rest of the source in pieces; `kept` keeps their bytes, those of the next AHEAD pieces already.
 
         The parser has most to do with the first pieces, from which it learns: the bytes of others are packed meanwhile.
         """
         packed = packed_as(self._head)
         keep = partial(self._keep_bytes, writer, Unpacker(packed) if packed else None, encoding_of(self._head))
-        pieces: deque[tuple[bytes, Future[None]]] = deque()
-        thread = ThreadPoolExecutor(1, "bytes")
-        try:
-            for chunk in self._chunks():
-                pieces.append((chunk, thread.submit(keep, chunk)))
-                if len(pieces) > AHEAD:
-                    yield from self._next(pieces)
-            while pieces:
-                yield from self._next(pieces)
-        finally:
-            thread.shutdown(cancel_futures=True)
-
-    def _next(self, pieces: deque[tuple[bytes, Future[None]]]) -> Iterator[bytes]:
-        """Yield the first piece; then wait until its bytes are kept, so that no more than AHEAD pieces are held."""
-        chunk, kept = pieces.popleft()
-        yield chunk
-        kept.result()
+        pieces: deque[bytes] = deque()
+        for chunk in self._chunks():
+            kept.do(partial(keep, chunk))
+            pieces.append(chunk)
+            if len(pieces) > AHEAD:
+                yield pieces.popleft()
+        while pieces:
+            yield pieces.popleft()
 
     def _store_rows(self, writer: RunWriter, batches: list[Batch]) -> None:
         for batch in batches:

@@ -93,17 +93,18 @@ class Groups:
 
     def merge(self, cells: Cells) -> Cells:
         """Return the STATS of each group: all, or MEANS where the cells have no more."""
-        names = STATS if "min_step" in cells else MEANS
+        whole = "min_step" in cells
+        names = STATS if whole else MEANS
         if not cells["count"].size:
             return {name: cells[name] for name in names}
         cells = {name: self._ordered(cells[name]) for name in names}
         merged = {name: np.add.reduceat(cells[name], self._starts, axis=-1) for name in ("count", "nonfinite")}
-        if "first" in cells:
+        if whole:
             merged["first"] = cells["first"][..., self._starts]
         merged["last"] = cells["last"][..., self._starts + self.lengths - 1]
         for name, reduce in (("min", np.fmin), ("max", np.fmax)):
             merged[name] = reduce.reduceat(cells[name], self._starts, axis=-1)
-            if f"{name}_step" in cells:
+            if whole:
                 merged |= self._places(cells, name, merged[name])
         merged["mean"] = np.clip(self._mean(cells, merged), merged["min"], merged["max"])
         return merged

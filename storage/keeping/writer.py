@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from storage.keeping.behind import Behind
 from storage.keeping.changes import ROW_GROUP, Changes, insert
 from storage.keeping.originals import Originals
 from storage.keeping.reports import clean_text, dump_json, dump_report
@@ -38,32 +38,6 @@ class AlreadyKnown(Exception):
         self.run_id = run_id
 
 
-class Behind:
-    """Does one job after the other in a thread of its own; who has the next one waits for the one before."""
-
-    def __init__(self) -> None:
-        self._thread: ThreadPoolExecutor | None = None
-        self._job: Future[None] | None = None
-
-    def do(self, job: Callable[[], None]) -> None:
-        """Begin a job. Raises the error of the one before."""
-        self.wait()
-        self._thread = self._thread or ThreadPoolExecutor(1, "insert")
-        self._job = self._thread.submit(job)
-
-    def wait(self) -> None:
-        """Wait until there is nothing to do. Raises the error of the job."""
-        job, self._job = self._job, None
-        if job is not None:
-            job.result()
-
-    def close(self) -> None:
-        """Wait for the job, whatever becomes of it, and end the thread."""
-        if self._thread is not None:
-            self._thread.shutdown()
-        self._thread = self._job = None
-
-
 class RunWriter:
     """Collects what belongs together of a run; made by `Store.writer`, or by `Store.together` for several runs.
 
@@ -85,7 +59,7 @@ class RunWriter:
         self._changes = changes
         self._at_once = at_once
         self._use = threading.Lock()  # of the cursor
-        self._behind = Behind()
+        self._behind = Behind("insert")
         self._originals = Originals(cursor, run.no, archive, run.end, self._use)
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0

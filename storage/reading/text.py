@@ -22,6 +22,7 @@ from storage.reading.decode import Block
 from storage.reading.forms import Forms, Style, style_of
 from storage.reading.layouts import Layouts, merged
 from storage.reading.plans import Damage, Form, Plan
+from storage.reading.tails import Tails
 from storage.reading.template import Template, number, timestamps
 from storage.types import Column, Unparsed
 
@@ -32,8 +33,6 @@ MAX_TEXT = 1 << 16  # characters of a line that is understood; a longer one is n
 MANY, MANY_SKIPS = 24, 200  # lines of one shape that make a template worth its pattern
 CHUNKS = (64, 1024)  # lines understood one by one before the templates are tried again
 MAX_DOUBTFUL = 100
-REPEATS_TAIL = 3  # lines of the same names with words behind them: no capture cuts as often between the same two fields
-MAX_TAILED = 100  # of them wait at most: a log may print other names in every line
 MAX_COLUMNS, MAX_NAMES = 2000, 500  # metrics of one log; sets of names of one kind of line that are remembered
 SHOWN = 300  # characters of an unparsed line that are kept
 _NON_FINITE = re.compile("nan|inf", re.IGNORECASE)
@@ -86,7 +85,7 @@ class TextReader:
         self._open: tuple[int, str] | None = None  # the last line of the log, if it has no end
         self.crowded = False  # the log prints more names than are kept
         self._doubtful: list[tuple[str, Unparsed]] = []  # damaged lines of formats that gave no row yet
-        self._tailed: list[Waiting] = []  # lines with words behind their last number, which may be a name that was cut
+        self._tails = Tails(self._prints)
         self._only = only
         self._templates: list[Template] = []
         self._skips: list[Template] = []
@@ -152,7 +151,7 @@ class TextReader:
         if self.belief.main is None and not self.belief.kinds:
             self.unparsed += [line for _, line in self._doubtful]
         groups: dict[int, _Group] = {}
-        self._release_tails(groups)
+        self._settle(*self._tails.finish(), 0, groups)
         for waiting in self.belief.finish(lines):
             self._accept(waiting, 0, groups)
         parts = [self._part(group.read()) for group in groups.values()]
@@ -235,38 +234,20 @@ class TextReader:
         elif known is None:
             self._skip(key, text, found)
         else:
-            for ready in self._tails(Waiting(line, text, known)):
-                for waiting in self.belief.consider(ready.plan, ready.number, ready.text):
-                    self._accept(waiting, at, groups)
+            self._settle(*self._tails.take(Waiting(line, text, known)), at, groups)
         return known is not None and not known.worded
 
-    def _tails(self, line: Waiting) -> list[Waiting]:
-        """Return the lines that are whole now: words behind a declared record are a remark where others print no more."""
-        plan = line.plan
-        sure = plan.format is None or not plan.worded or plan.names in self._names.get((plan.format, plan.pattern), ())
-        if sure and not self._tailed:
-            return [line]
-        same = [one for one in self._tailed if one.plan.names == plan.names and one.plan.pattern == plan.pattern]
-        if not sure and len(same) + 1 < REPEATS_TAIL:
-            self._tailed = [*self._tailed, line]
-            if len(self._tailed) > MAX_TAILED:
-                self._broke_off(self._tailed.pop(0))
-            return []
-        self._tailed = [one for one in self._tailed if one not in same]
-        return [*same, line]
+    def _settle(self, whole: list[Waiting], broken: list[Waiting], at: int, groups: dict[int, _Group]) -> None:
+        """Accept the lines that are whole as far as they are believed, and report those that broke off."""
+        for line in whole:
+            for waiting in self.belief.consider(line.plan, line.number, line.text):
+                self._accept(waiting, at, groups)
+        breaks_off = Text(N_("the line breaks off"))
+        self.unparsed += [Unparsed(line.number, line.text.rstrip("\n")[:SHOWN], breaks_off) for line in broken]
 
-    def _release_tails(self, groups: dict[int, _Group]) -> None:
-        """Accept, at the end of the log, the lines with words behind them that print what others do; the rest broke off."""
-        tailed, self._tailed = self._tailed, []
-        for one in tailed:
-            if one.plan.names in self._names.get((one.plan.format, one.plan.pattern), ()):
-                for waiting in self.belief.consider(one.plan, one.number, one.text):
-                    self._accept(waiting, 0, groups)
-            else:
-                self._broke_off(one)
-
-    def _broke_off(self, line: Waiting) -> None:
-        self.unparsed.append(Unparsed(line.number, line.text.rstrip("\n")[:SHOWN], Text(N_("the line breaks off"))))
+    def _prints(self, plan: Plan) -> bool:
+        """Say whether lines of the form of a plan printed just its names."""
+        return plan.names in self._names.get((plan.format, plan.pattern), ())
 
     def _damaged(self, damage: Damage, line: Unparsed) -> None:
         """Keep a line that should have been a row; one of a format that gave no row yet waits whether it will."""
@@ -419,7 +400,7 @@ class TextReader:
             "counted": self.counted,
             "forms": self.forms.state(),
             "ended": [self.ended.count, self.ended.first],
-            "tailed": [[one.number, one.text] for one in self._tailed],
+            "tailed": self._tails.state(),
             "names": [[*key, [list(names) for names in sets]] for key, sets in self._names.items()],
         }
 
@@ -436,7 +417,7 @@ class TextReader:
         self.forms.restore(state["forms"])
         self.ended = ends.Ends(*state.get("ended", (0, 0)))
         self.belief.restore(state["belief"], self._plan_of)
-        self._tailed = [Waiting(number, text, self._plan_of(text)) for number, text in state.get("tailed", ())]
+        self._tails.restore(state.get("tailed", []), self._plan_of)
         for text, (shape, pattern) in state["examples"]:
             plan = self._plan_of(text)
             key = (shape, pattern)

@@ -14,8 +14,8 @@ from analysis.simulate import simulate
 
 
 @pytest.fixture(autouse=True)
-def _nothing_told(monkeypatch):
-    monkeypatch.setattr(early, "_told", type(early._told)())
+def _nothing_known(monkeypatch):
+    monkeypatch.setattr(early, "_known", type(early._known)())
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_launch_that_grows_has_its_early_verdict_judged_once_and_it_is_that_of
     segment = run(fault="nan_to_end", at=0.4)
     each = [early_verdict(segment.head(rows), "robust", {}) for rows in (1100, 1200, 1500)]
     assert judged == [1000]
-    monkeypatch.setattr(early, "_told", type(early._told)())
+    monkeypatch.setattr(early, "_known", type(early._known)())
     assert each == [early_verdict(segment.head(rows), "robust", {}) for rows in (1100, 1200, 1500)]
     assert each[0] is not None
     assert each[0].verdict == "sick"
@@ -90,9 +90,9 @@ def test_other_thresholds_and_another_profile_are_judged_anew(judged):
 
 
 def test_no_more_are_remembered_than_said(judged, monkeypatch):
-    monkeypatch.setattr(early, "MOST_TOLD", 2)
+    monkeypatch.setattr(early, "MOST_REMEMBERED", 2)
     segments = [replace(run(), number=number) for number in (0, 1, 2, 0)]
     for segment in segments:
         early_verdict(segment, "robust", {})
     assert len(judged) == 4
-    assert len(early._told) == 2
+    assert len(early._known) == 2

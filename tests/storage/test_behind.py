@@ -17,6 +17,19 @@ def store(tmp_path):
         yield store
 
 
+@pytest.fixture
+def inserted(monkeypatch) -> list[int]:
+    """The numbers of rows that are inserted at a time."""
+    counts, insert = [], writing.insert
+
+    def noted(cursor, table, rows):
+        counts.append(rows.num_rows)
+        insert(cursor, table, rows)
+
+    monkeypatch.setattr(writing, "insert", noted)
+    return counts
+
+
 def group(number, **metrics):
     lines = np.arange(number * ROW_GROUP, (number + 1) * ROW_GROUP)
     same = {name: pa.array(np.full(ROW_GROUP, value)) for name, value in metrics.items()}
@@ -76,15 +89,8 @@ def test_an_error_in_the_block_waits_for_what_is_behind(store, monkeypatch):
     assert store.runs() == []
 
 
-def test_row_groups_that_are_inserted_together_are_whole_and_in_order(store, monkeypatch):
+def test_row_groups_that_are_inserted_together_are_whole_and_in_order(store, inserted):
     """DuckDB's threads make one each; of others than whole ones the next checkpoint would read all again to join them."""
-    inserted, insert = [], writing.insert
-
-    def noted(cursor, table, rows):
-        inserted.append(rows.num_rows)
-        insert(cursor, table, rows)
-
-    monkeypatch.setattr(writing, "insert", noted)
     with store.writer(name="long") as writer:
         for number in range(3):
             writer.append(group(number, loss=number))
@@ -94,14 +100,7 @@ def test_row_groups_that_are_inserted_together_are_whole_and_in_order(store, mon
     assert store.frame(writer.run_id)["step"].to_pylist() == list(range(3 * ROW_GROUP + 10))
 
 
-def test_rows_of_many_columns_are_inserted_before_they_fill_two_row_groups(store, monkeypatch):
-    inserted, insert = [], writing.insert
-
-    def noted(cursor, table, rows):
-        inserted.append(rows.num_rows)
-        insert(cursor, table, rows)
-
-    monkeypatch.setattr(writing, "insert", noted)
+def test_rows_of_many_columns_are_inserted_before_they_fill_two_row_groups(store, inserted, monkeypatch):
     monkeypatch.setattr(writing, "INSERT_BYTES", group(0, loss=1.0).rows.nbytes)
     with store.writer(name="wide") as writer:
         writer.append(Batch(group(0, loss=1.0).rows.slice(0, ROW_GROUP // 2)))

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -301,4 +302,33 @@ def test_an_error_in_the_thread_of_the_bytes_is_told_and_nothing_stays(store, tm
     (tmp_path / "run.log").write_bytes(log(50))
     with pytest.raises(OSError, match="no space left"):
         ingest_file(store, tmp_path / "run.log")
+    assert not store.runs()
+
+
+def test_the_bytes_that_are_being_kept_are_waited_for_before_all_is_taken_back(store, tmp_path, monkeypatch):
+    began, failed, order = threading.Event(), threading.Event(), []
+    close = RunWriter.close
+
+    def slow(self, data, encoding="utf-8"):
+        began.set()
+        failed.wait()
+        time.sleep(0.2)
+        order.append("kept")
+
+    def broken(self, data):
+        began.wait()
+        failed.set()
+        raise OSError("a fault")
+
+    def closed(self, *, keep):
+        order.append("closed")
+        close(self, keep=keep)
+
+    monkeypatch.setattr(RunWriter, "keep", slow)
+    monkeypatch.setattr(RunWriter, "close", closed)
+    monkeypatch.setattr(LogReader, "feed", broken)
+    (tmp_path / "run.log").write_bytes(log(50))
+    with pytest.raises(OSError, match="a fault"):
+        ingest_file(store, tmp_path / "run.log")
+    assert order == ["kept", "closed"]
     assert not store.runs()

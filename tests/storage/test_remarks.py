@@ -5,7 +5,7 @@ import json
 import pytest
 
 from storage.reader import LogReader
-from storage.reading.text import MAX_TAILED
+from storage.reading.tails import MOST
 from tests.storage.test_families import read
 
 MINIMIND = "Epoch:[1/1]({step}/900), loss: 2.{step}, aux_loss: 0.0, lr: 0.0005, epoch_time: 4.5min"
@@ -55,5 +55,5 @@ def test_lines_that_wait_are_bounded_and_none_is_lost() -> None:
     rows = [row for batch in reader.feed("".join(lines).encode()) for row in batch.rows.to_pylist()]
     waiting = len(reader.state()["text"]["tailed"])
     rows += [row for batch in reader.finish() for row in batch.rows.to_pylist()]
-    assert waiting <= MAX_TAILED
+    assert waiting <= MOST
     assert len(rows) + reader.report().unparsed_count == len(lines)

@@ -491,4 +491,7 @@ def test_a_store_can_be_closed_while_others_ask_something_of_it(tmp_path):
         stop.set()
         for thread in threads:
             thread.join()
-    Store(tmp_path).close()
+        with pytest.raises(duckdb.ConnectionException):
+            connection.execute("select 1")
+    with Store(tmp_path) as store:  # its owner gave it up
+        assert store.runs() == []
